@@ -27,7 +27,7 @@ _HOME = {
     "ScoreError": "errors",
     "ScoreMatrix": "scores",
     "compute": "metrics",
-    "evaluate": "evaluate",
+    "evaluate": "evaluation",
     "list_protocols": "protocol",
     "load_protocol": "protocol",
     "rank": "ranking",

@@ -204,7 +204,9 @@ class Samples:
         columns: dict[str, Any] = {}
         for name in self.column_names:
             column, mask = self._values[name], self._missing[name]
-            columns[name] = np.where(mask, None, column) if mask.any() else column
+            columns[name] = column.astype(object) if mask.any() else column
+            if mask.any():
+                columns[name][mask] = None
         return pd.DataFrame(columns, index=range(self.n))
 
     def take(self, rows: npt.ArrayLike) -> Samples:
@@ -278,13 +280,13 @@ class Samples:
         if self._missing["id"].any():
             rows = name_some(np.flatnonzero(self._missing["id"]))
             raise FormatError(f"column 'id' has no value in rows {rows}: every row needs one")
-        unique, first, counts = np.unique(ids, return_index=True, return_counts=True)
+        unique, counts = np.unique(ids, return_counts=True)
         if len(unique) < len(ids):
             twice = np.flatnonzero(counts > 1)
-            rows = np.flatnonzero(ids == unique[twice[0]])
+            places = np.flatnonzero(ids == unique[twice[0]])
             raise AlignmentError(
                 f"{len(twice)} ids occur more than once on one side: "
-                f"{name_some(unique[twice].tolist())} (the first in rows {name_some(rows)}); "
+                f"{name_some(unique[twice].tolist())} (the first in rows {name_some(places)}); "
                 "ids must be unique within a side"
             )
 
@@ -354,15 +356,15 @@ def _from_objects(
             f"column {name!r} holds {kind} in row {kinds[kind]}: numbers or strings are needed"
         )
     empty: dict[str, object] = {"string": "", "integer": 0, "number": np.nan, "boolean": False}
-    filled = [empty[kind] if lost else v for v, lost in zip(array, missing, strict=True)]
+    filled: list[Any] = [empty[kind] if lost else v for v, lost in zip(array, missing, strict=True)]
     if kind == "string":
         return np.array(
             [v.decode() if isinstance(v, bytes) else str(v) for v in filled], dtype=np.str_
         )
     if kind == "integer":
-        if any(not -(2**63) <= int(v) < 2**63 for v in filled):  # type: ignore[call-overload]
+        if any(not -(2**63) <= int(v) < 2**63 for v in filled):
             raise FormatError(f"column {name!r} holds integers beyond 64 bits: make them strings")
-        return np.array([int(v) for v in filled], dtype=np.int64)  # type: ignore[call-overload]
+        return np.array([int(v) for v in filled], dtype=np.int64)
     return np.array(filled, dtype=np.float64 if kind == "number" else bool)
 
 

@@ -163,7 +163,7 @@ class ScoreMatrix:
         if matrix.dtype.kind in "iu":
             largest = max(abs(int(matrix.min())), abs(int(matrix.max())))
             if largest > _EXACT_FLOAT64_INTEGER:
-                raise ScoreError("integer scores beyond 2^53 cannot be compared exactly: scale them")
+                raise ScoreError("integer scores beyond 2^53 are not compared exactly: scale them")
         object.__setattr__(self, "array", matrix)
         object.__setattr__(self, "higher_is_better", bool(higher_is_better))
 
@@ -412,7 +412,7 @@ def _rectangle(lists: Any) -> Array:
     for number, row in enumerate(rows):
         for item in row:
             if isinstance(item, bool) or int(item) != item:
-                raise ScoreError(f"ranked list {number} holds {item!r}: positions are whole numbers")
+                raise ScoreError(f"ranked list {number} holds {item!r}, not a whole number")
     return np.array([row + [-1] * (width - len(row)) for row in rows], dtype=np.int64)
 
 
