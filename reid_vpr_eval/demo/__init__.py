@@ -1,0 +1,7 @@
+"""A small rendered world with known ground truth, to try everything on."""
+
+from __future__ import annotations
+
+from reid_vpr_eval.demo.world import World, render_world
+
+__all__ = ["World", "render_world"]

@@ -1,0 +1,260 @@
+"""From a ranking to numbers: per-query values, policies, and their exact means."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from reid_vpr_eval.errors import NotCountedError, RelevanceError, name_some
+from reid_vpr_eval.metrics.grammar import MetricName, parse
+from reid_vpr_eval.metrics.reading import Reading
+from reid_vpr_eval.metrics.views import Expected, Floats, View, view_of
+from reid_vpr_eval.ranking import Ranking
+from reid_vpr_eval.relevance.pairs import NoPositive
+
+__all__ = ["TIES", "MetricValues", "Values", "chance", "compute"]
+
+#: How equal scores may be read.
+TIES = ("expected", "optimistic", "pessimistic", "index")
+
+Missing = Literal["error", "zero", "skip"]
+
+
+class MetricValues(Mapping[str, float]):
+    """Numbers by metric name; every accepted spelling of a name is a key.
+
+    >>> values = MetricValues({"CMC@1": 0.5})
+    >>> values["R@1"], values["Rank-1"], list(values)
+    (0.5, 0.5, ['CMC@1'])
+    """
+
+    def __init__(self, values: Mapping[str, float]) -> None:
+        self._values = {str(parse(name)): value for name, value in values.items()}
+
+    def __getitem__(self, name: str) -> float:
+        canonical = str(parse(name))
+        if canonical not in self._values:
+            raise KeyError(f"{name} was not computed; there are {', '.join(self._values)}")
+        return self._values[canonical]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"MetricValues({self._values})"
+
+
+class Values(MetricValues):
+    """Numbers by metric name, with the value of each query.
+
+    Attributes
+    ----------
+    evaluated : bool array (n_query,)
+        The queries that are in the means.
+    """
+
+    def __init__(
+        self,
+        values: Mapping[str, float],
+        per_query: Mapping[str, Floats],
+        evaluated: npt.NDArray[np.bool_],
+    ) -> None:
+        super().__init__(values)
+        self._per_query = dict(per_query)
+        self.evaluated = evaluated
+
+    def per_query(self, name: str) -> Floats:
+        """Return the value of each query, float64 (n_query,); NaN where it is not in the mean."""
+        return self._per_query[str(parse(name))]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Policy:
+    """Which queries are in the mean, and which have a value by decree."""
+
+    evaluated: npt.NDArray[np.bool_]
+    zero: npt.NDArray[np.bool_]
+    one: npt.NDArray[np.bool_]
+
+
+def compute(
+    ranking: Ranking,
+    metrics: Sequence[str | MetricName] | str,
+    *,
+    ties: str = "expected",
+    no_positive: NoPositive | None = None,
+    unretrieved: Literal["error", "zero"] = "error",
+    missing_query: Missing = "error",
+) -> Values:
+    """Compute metrics from a ranking.
+
+    Parameters
+    ----------
+    ranking : Ranking
+        Complete, that is with all gallery slices merged.
+    metrics : sequence of str
+        Names in the grammar ``NAME[@k][(option=value)]``.
+    ties : {"expected", "optimistic", "pessimistic", "index"}
+        How equal scores are read: the exact mean over all orders, positives first or
+        last, or the tie order of the ranking.
+    no_positive : {"skip", "zero", "one", "error"}, optional
+        What a query without a positive scores; by default what its relevance says. For
+        ranks "zero" is one past the end and "one" is 1.
+    unretrieved : {"error", "zero"}
+        For ranked lists: whether positives that were not returned may count as never
+        found where a metric depends on them.
+    missing_query : {"error", "zero", "skip"}
+        For ranked lists: what a query with an empty list means.
+
+    Returns
+    -------
+    Values
+        Shares in [0, 1] or ranks, by name; ``.per_query(name)`` gives each query's value.
+        Means are exact sums, so the order of queries changes no bit.
+
+    Raises
+    ------
+    NotCountedError
+        If a metric needs what was not counted or not returned.
+    RelevanceError
+        If no query is left to average over, or a query has no positive under "error".
+
+    Examples
+    --------
+    >>> from reid_vpr_eval import Relevance, ScoreMatrix, rank
+    >>> relevance = Relevance.from_pairs([0, 0], [1, 2], n_query=1, n_gallery=3)
+    >>> ranking = rank(ScoreMatrix([[0.9, 0.5, 0.1]], higher_is_better=True), relevance)
+    >>> values = compute(ranking, ["mAP", "CMC@1", "CMC@2"])
+    >>> round(values["mAP"], 4), values["CMC@1"], values["R@2"]
+    (0.5833, 0.0, 1.0)
+    """
+    if ties not in TIES:
+        raise NotCountedError(f"ties = {ties!r}: one of {', '.join(TIES)} is needed")
+    names = [parse(name) for name in ([metrics] if isinstance(metrics, str) else metrics)]
+    reading = Reading.of(ranking)
+    policy = _policy(ranking, reading, no_positive or ranking.no_positive, missing_query)
+    view = view_of(reading, ties)
+    per_query: dict[str, Floats] = {}
+    values: dict[str, float] = {}
+    for name in names:
+        view.unknown[:] = False
+        found = name.values(view, ranking.n_gallery_ranked)
+        _check_retrieved(name, view, policy, unretrieved)
+        per_query[str(name)] = _apply(name, found, view, policy)
+        values[str(name)] = _aggregate(name, per_query[str(name)], view, policy)
+    return Values(values, per_query, policy.evaluated)
+
+
+def chance(
+    ranking: Ranking,
+    metrics: Sequence[str | MetricName],
+    *,
+    no_positive: NoPositive | None = None,
+) -> dict[str, float]:
+    """Return the exact expectation of each metric for a ranking without information."""
+    reading = Reading.of(ranking).at_random()
+    policy = _policy(ranking, reading, no_positive or ranking.no_positive, "zero")
+    view = Expected(reading)
+    out: dict[str, float] = {}
+    for name in map(parse, metrics):
+        found = name.values(view, ranking.n_gallery_ranked)
+        out[str(name)] = _aggregate(name, _apply(name, found, view, policy), view, policy)
+    return out
+
+
+def _policy(
+    ranking: Ranking, reading: Reading, no_positive: NoPositive, missing_query: Missing
+) -> _Policy:
+    if no_positive not in ("skip", "zero", "one", "error"):
+        raise NotCountedError(
+            f"no_positive = {no_positive!r}: one of skip, zero, one, error is needed"
+        )
+    lone = reading.n_positive == 0
+    absent = (ranking.depth == 0) & ~lone
+    if lone.any() and no_positive == "error":
+        raise RelevanceError(
+            f"{int(lone.sum())} of {len(lone)} queries have no positive (queries "
+            f"{name_some(np.flatnonzero(lone))}) and no_positive is 'error'"
+        )
+    if absent.any() and missing_query == "error":
+        raise NotCountedError(
+            f"nothing was returned for {int(absent.sum())} queries (queries "
+            f"{name_some(np.flatnonzero(absent))}): pass missing_query='zero' or 'skip' to say "
+            "what they score"
+        )
+    evaluated = np.ones(len(lone), bool)
+    if no_positive == "skip":
+        evaluated &= ~lone
+    if missing_query == "skip":
+        evaluated &= ~absent
+    if not evaluated.any():
+        reason = f" ({ranking.note})" if ranking.note else ""
+        raise RelevanceError(
+            f"none of the {len(lone)} queries can be evaluated: none has a positive{reason}"
+        )
+    zero = absent | (lone if no_positive == "zero" else False)
+    return _Policy(evaluated, np.asarray(zero), lone & (no_positive == "one"))
+
+
+def _check_retrieved(name: MetricName, view: View, policy: _Policy, unretrieved: str) -> None:
+    unknown = view.unknown & policy.evaluated & ~policy.zero
+    if unretrieved not in ("error", "zero"):
+        raise NotCountedError(f"unretrieved = {unretrieved!r}: one of error, zero is needed")
+    if unknown.any() and unretrieved == "error":
+        raise NotCountedError(
+            f"{name} depends on positives that were not returned for {int(unknown.sum())} queries "
+            f"(queries {name_some(np.flatnonzero(unknown))}): rank deeper, or pass "
+            "unretrieved='zero' to count them as never found"
+        )
+
+
+def _apply(name: MetricName, found: Floats, view: View, policy: _Policy) -> Floats:
+    """Put in what the policies decree."""
+    is_rank = name.metric.is_rank
+    values = np.where(policy.zero, view.size + 1.0 if is_rank else 0.0, found)
+    values = np.where(policy.one, 1.0, values)
+    return np.where(policy.evaluated, values, np.nan)
+
+
+def _aggregate(name: MetricName, values: Floats, view: View, policy: _Policy) -> float:
+    if name.metric.aggregate == "median":
+        return _median_rank(view, policy)
+    return exact_mean(values[policy.evaluated])
+
+
+def exact_mean(values: Floats) -> float:
+    """Return the mean by an exactly rounded sum.
+
+    >>> exact_mean(np.array([1e100, 1.0, -1e100]))
+    0.3333333333333333
+    """
+    return math.fsum(values.tolist()) / len(values)
+
+
+def _median_rank(view: View, policy: _Policy) -> float:
+    """Return the mean of the smallest k with CMC@k >= 1/2 and the smallest with > 1/2."""
+    end = view.size + 1
+    half = int(policy.evaluated.sum()) / 2
+
+    def hit_at(k: int) -> float:
+        hits = np.where(policy.zero | (view.any_hit(k) == 0), k >= end, view.any_hit(k))
+        hits = np.where(policy.one, 1.0, hits)
+        return math.fsum(hits[policy.evaluated].tolist())
+
+    def smallest(strict: bool) -> int:
+        low, high = 1, int(end.max(initial=1))
+        while low < high:
+            middle = (low + high) // 2
+            reached = hit_at(middle) > half if strict else hit_at(middle) >= half
+            low, high = (low, middle) if reached else (middle + 1, high)
+        return low
+
+    return (smallest(strict=False) + smallest(strict=True)) / 2

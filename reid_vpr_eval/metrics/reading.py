@@ -1,0 +1,122 @@
+"""Reading a Ranking: where the positives of each query stand, as tie groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from reid_vpr_eval.ranking import Ranking
+from reid_vpr_eval.relevance.pairs import IGNORED, POSITIVE
+
+__all__ = ["Reading"]
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Reading:
+    """The tie groups that hold positives, in rank order, ignored items removed.
+
+    Attributes
+    ----------
+    n_query : int
+        Number of queries.
+    n_positive, n_missing, size : int64 arrays (n_query,)
+        Positives, positives that were not returned, and ranked items of each query.
+    query, before, items, right, right_before : int64 arrays (n_groups,)
+        Of each group: its query, items in earlier groups, items in it, positives in it,
+        positives in earlier groups.
+    index_rank : int64 array (n_found,)
+        The 1-based rank of each returned positive in tie order, group by group.
+    only_first : bool
+        True if only the first group of each query was counted.
+    """
+
+    n_query: int
+    n_positive: Ints
+    n_missing: Ints
+    size: Ints
+    query: Ints
+    before: Ints
+    items: Ints
+    right: Ints
+    right_before: Ints
+    index_rank: Ints
+    only_first: bool
+
+    @classmethod
+    def of(cls, ranking: Ranking) -> Reading:
+        """Read a complete ranking."""
+        ranking.check_complete()
+        role, found = ranking.effective_role, ranking.found
+        ordered = np.empty(len(role), np.int64)
+        pair_query = ranking.query_of_pair
+        ordered[ranking.offsets[pair_query] + ranking.order] = np.arange(len(role))
+        stays = ordered[(role != IGNORED)[ordered] & found[ordered]]
+        query, group = pair_query[stays], ranking.tie_group[stays].astype(np.int64)
+        positive = role[stays] == POSITIVE
+        first = _changes(query, group)
+        start = np.flatnonzero(first)
+        number = np.cumsum(first) - 1
+        right = np.bincount(number[positive], minlength=len(start))
+        judged = np.diff([*start, len(stays)])
+        earlier = start - np.searchsorted(query, query[start])
+        running = np.concatenate([[0], np.cumsum(right)])[:-1]
+        head = np.searchsorted(query[start], query[start])
+        right_before = running - running[head]
+        above, tied = ranking.counted("above")[stays], ranking.counted("tied")[stays]
+        keep = right > 0
+        if ranking.keep == "first":
+            keep &= right_before == 0
+        place = np.arange(len(stays)) - np.searchsorted(query, query)
+        rank = above + ranking.counted("tied_before")[stays] + place + 1
+        n_positive = ranking.n_positive
+        n_found = np.bincount(query[positive], minlength=ranking.n_query)
+        return cls(
+            n_query=ranking.n_query,
+            n_positive=n_positive,
+            n_missing=n_positive - n_found,
+            size=(ranking.n_unjudged * ranking.kept).sum(axis=1)
+            + np.bincount(query, minlength=ranking.n_query),
+            query=query[start][keep],
+            before=(above[start] + earlier)[keep],
+            items=(tied[start] + judged)[keep],
+            right=right[keep],
+            right_before=right_before[keep],
+            index_rank=rank[positive & keep[number]],
+            only_first=ranking.keep == "first",
+        )
+
+    def at_random(self) -> Reading:
+        """Return the reading of a ranking without information: one tie group a query."""
+        query = np.flatnonzero(self.n_positive > 0)
+        zero = np.zeros(len(query), np.int64)
+        size = np.maximum(self.size, self.n_positive)
+        return Reading(
+            n_query=self.n_query,
+            n_positive=self.n_positive,
+            n_missing=np.zeros(self.n_query, np.int64),
+            size=size,
+            query=query,
+            before=zero,
+            items=size[query],
+            right=self.n_positive[query],
+            right_before=zero,
+            index_rank=np.empty(0, np.int64),
+            only_first=False,
+        )
+
+    @property
+    def tied(self) -> npt.NDArray[np.bool_]:
+        """True for the queries where a positive ties with an item that is none."""
+        mask = np.zeros(self.n_query, bool)
+        mask[self.query[self.items > self.right]] = True
+        return mask
+
+
+def _changes(query: Ints, group: Ints) -> npt.NDArray[np.bool_]:
+    first = np.ones(len(query), bool)
+    first[1:] = (query[1:] != query[:-1]) | (group[1:] != group[:-1])
+    return first

@@ -1,0 +1,152 @@
+"""Counting: for each threshold of each query, how many unjudged items lie above or tie."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import numpy.typing as npt
+
+from reid_vpr_eval.ranking.judged import Groups, Judged
+from reid_vpr_eval.ranking.ranking import best_first
+
+__all__ = ["Counter"]
+
+
+class Counter:
+    """Adds up what tiles and single items contribute; safe to use from several threads.
+
+    Items are counted in two ways. `add_certain` takes finished numbers of items above each
+    threshold of some queries. `add_exact` takes single items with canonical scores and
+    places them among all thresholds of their query.
+    """
+
+    def __init__(
+        self,
+        judged: Judged,
+        groups: Groups,
+        tie: npt.NDArray[np.int64],
+        n_strata: int,
+        top_k: int,
+    ) -> None:
+        n_query, n_groups = len(groups.start) - 1, len(groups.score)
+        self._groups = groups
+        self._tie = np.empty_like(tie)
+        self._tie[np.argsort(tie, kind="stable")] = np.arange(len(tie))
+        self._above = np.zeros((n_groups, n_strata), np.int64)
+        # One bin more than thresholds a query: bin k holds items above exactly k of them.
+        self._bins = np.zeros((n_groups + n_query, n_strata), np.int64)
+        self._tied = np.zeros((n_groups, n_strata), np.int64)
+        self._before = np.zeros((len(judged.item), n_strata), np.int64)
+        pairs = np.flatnonzero(groups.of_pair >= 0)
+        self._pair_key = groups.of_pair[pairs] * len(tie) + self._tie[judged.item[pairs]]
+        order = np.argsort(self._pair_key, kind="stable")
+        self._pair, self._pair_key = pairs[order], self._pair_key[order]
+        self.top_item = np.full((n_query, top_k), -1, np.int64)
+        self.top_score = np.full((n_query, top_k), -np.inf)
+        self._lock = threading.Lock()
+
+    def add_certain(self, first_group: int, above: npt.NDArray[np.int64], stratum: int) -> None:
+        """Add numbers of items above consecutive thresholds."""
+        with self._lock:
+            self._above[first_group : first_group + len(above), stratum] += above
+
+    def add_exact(
+        self,
+        query: npt.NDArray[np.int64],
+        item: npt.NDArray[np.int64],
+        score: npt.NDArray[np.float64],
+        stratum: int,
+        counted_above: npt.NDArray[np.int64] | int = 0,
+    ) -> None:
+        """Add single items; the first `counted_above` thresholds have counted them already."""
+        start, end = self._groups.start[query], self._groups.start[query + 1]
+        place = _bisect(self._groups.score, start, end, score)
+        tie = place < end
+        tie[tie] = self._groups.score[place[tie]] == score[tie]
+        with self._lock:
+            np.add.at(self._bins[:, stratum], place + query, 1)
+            np.add.at(self._bins[:, stratum], start + counted_above + query, -1)
+            self._add_ties(place[tie], item[tie], stratum)
+
+    def _add_ties(
+        self, group: npt.NDArray[np.int64], item: npt.NDArray[np.int64], stratum: int
+    ) -> None:
+        if not len(group):
+            return
+        np.add.at(self._tied[:, stratum], group, 1)
+        size = len(self._tie)
+        key = np.sort(group * size + self._tie[item])
+        touched = np.unique(group)
+        low = np.searchsorted(self._pair_key, touched * size)
+        high = np.searchsorted(self._pair_key, (touched + 1) * size)
+        for begin, end, base in zip(low, high, touched * size, strict=True):
+            earlier = np.searchsorted(key, self._pair_key[begin:end])
+            self._before[self._pair[begin:end], stratum] += earlier - np.searchsorted(key, base)
+
+    def floor_of_top(self, queries: slice) -> npt.NDArray[np.float64]:
+        """Return the score that an item must reach to enter each query's top list."""
+        return self.top_score[queries, -1]
+
+    def add_top(
+        self,
+        query: npt.NDArray[np.int64],
+        item: npt.NDArray[np.int64],
+        score: npt.NDArray[np.float64],
+    ) -> None:
+        """Offer items for the top lists of their queries."""
+        if not len(query):
+            return
+        with self._lock:
+            touched, row = np.unique(query, return_inverse=True)
+            k = self.top_item.shape[1]
+            order = np.lexsort((self._tie[item], -score, row))
+            row, item, score = row[order], item[order], score[order]
+            first = np.searchsorted(row, np.arange(len(touched)))
+            place = np.arange(len(row)) - first[row]
+            enters = place < k
+            items = np.full((len(touched), 2 * k), -1, np.int64)
+            scores = np.full((len(touched), 2 * k), -np.inf)
+            items[:, k:], scores[:, k:] = self.top_item[touched], self.top_score[touched]
+            items[row[enters], place[enters]] = item[enters]
+            scores[row[enters], place[enters]] = score[enters]
+            top = best_first(items, scores, self._tie[items], k)
+            self.top_item[touched], self.top_score[touched] = top[0], top[1]
+
+    def result(
+        self,
+    ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
+        """Return above, tied and tied_before of every pair, (n_pairs, S)."""
+        start, of_pair = self._groups.start, self._groups.of_pair
+        above = self._above.copy()
+        n_query = len(start) - 1
+        query_of_group = np.repeat(np.arange(n_query), np.diff(start))
+        # Sum of the bins after each threshold: the total of the query less the bins up to it.
+        running = np.cumsum(self._bins, axis=0)
+        place = np.arange(len(above)) + query_of_group
+        last = start[query_of_group + 1] + query_of_group
+        above += running[last] - running[place]
+        out = []
+        for counts in (above, self._tied):
+            spread = counts[np.maximum(of_pair, 0)] if len(counts) else np.zeros_like(self._before)
+            out.append(np.where(of_pair[:, None] >= 0, spread, 0).astype(np.uint32))
+        return out[0], out[1], self._before.astype(np.uint32)
+
+
+def _bisect(
+    values: npt.NDArray[np.float64],
+    start: npt.NDArray[np.int64],
+    end: npt.NDArray[np.int64],
+    wanted: npt.NDArray[np.float64],
+) -> npt.NDArray[np.int64]:
+    """Return, in each ascending segment, the first position with a value >= wanted."""
+    low, high = start.copy(), end.copy()
+    steps = int((end - start).max()).bit_length() if len(start) else 0
+    for _ in range(steps):
+        open_ = low < high
+        middle = (low + high) // 2
+        smaller = np.zeros(len(low), bool)
+        smaller[open_] = values[middle[open_]] < wanted[open_]
+        low = np.where(open_ & smaller, middle + 1, low)
+        high = np.where(open_ & ~smaller, middle, high)
+    return low

@@ -1,0 +1,119 @@
+"""The judged pairs of a ranking: joined, scored, ordered and put into tie groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from reid_vpr_eval.errors import AlignmentError
+from reid_vpr_eval.relevance import Relevance
+from reid_vpr_eval.relevance.pairs import POSITIVE, build
+
+__all__ = ["Groups", "Judged", "join", "order_of"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judged:
+    """All judged pairs by query and gallery position, with the roles of the relevance."""
+
+    offsets: npt.NDArray[np.int64]
+    query: npt.NDArray[np.int64]
+    item: npt.NDArray[np.int64]
+    role: npt.NDArray[np.int8]
+    grade: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Groups:
+    """The distinct scores of each query's judged items, ascending: the thresholds.
+
+    `start` (n_query + 1,) bounds the groups of each query, `score` is the threshold of each
+    group, `of_pair` the group of each pair (-1: not counted).
+    """
+
+    start: npt.NDArray[np.int64]
+    score: npt.NDArray[np.float64]
+    of_pair: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls, judged: Judged, score: npt.NDArray[np.float64], counted: npt.NDArray[np.bool_]
+    ) -> Groups:
+        """Group the counted pairs by query and score."""
+        pairs = np.flatnonzero(counted)
+        query, value = judged.query[pairs], score[pairs]
+        ascending = np.lexsort((value, query))
+        query, value = query[ascending], value[ascending]
+        new = np.ones(len(pairs), bool)
+        new[1:] = (query[1:] != query[:-1]) | (value[1:] != value[:-1])
+        of_pair = np.full(len(judged.item), -1, np.int64)
+        of_pair[pairs[ascending]] = np.cumsum(new) - 1
+        n_query = len(judged.offsets) - 1
+        start = np.searchsorted(query[new], np.arange(n_query + 1))
+        return cls(start.astype(np.int64), value[new], of_pair)
+
+
+def join(
+    relevance: Relevance, others: Sequence[Relevance], *, count_ignored: bool
+) -> Judged:
+    """Join what every relevance judges; the roles are those of the first one."""
+    n_query, n_gallery = relevance.n_query, relevance.n_gallery
+    found = []
+    for number, part in enumerate([relevance, *others]):
+        if (part.n_query, part.n_gallery) != (n_query, n_gallery):
+            raise AlignmentError(
+                f"judge[{number - 1}] is for {part.n_query} queries and {part.n_gallery} gallery "
+                f"rows, the relevance for {n_query} and {n_gallery}"
+            )
+        own = np.full(len(part.item), number == 0)
+        role = part.role if number == 0 else np.zeros_like(part.role)
+        found.append((part.query_of_pair(), part.item, role, part.grade, own))
+    if len(found) == 1:
+        query, item, role, grade, _ = found[0]
+        return Judged(relevance.offsets, query, item, role, grade)
+    dropped = np.zeros(n_gallery, bool) if count_ignored else relevance.ignored_gallery
+    joined = build(
+        n_query, n_gallery, found, ignored_gallery=dropped, no_positive=relevance.no_positive
+    )
+    return Judged(
+        joined.offsets, joined.query_of_pair(), joined.item, joined.role, joined.grade
+    )
+
+
+def order_of(
+    judged: Judged,
+    score: npt.NDArray[np.float64],
+    tie: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+    """Return each pair's place and tie group within its query, and the sorted pairs."""
+    ordered = np.lexsort((tie[judged.item], -score, judged.query))
+    place = np.empty(len(ordered), np.int64)
+    place[ordered] = np.arange(len(ordered))
+    query, value = judged.query[ordered], score[ordered]
+    first = np.ones(len(ordered), bool)
+    first[1:] = query[1:] != query[:-1]
+    new = first.copy()
+    new[1:] |= value[1:] != value[:-1]
+    number = np.cumsum(new) - 1
+    base = np.zeros(len(judged.offsets), np.int64)
+    base[query[first]] = number[first]
+    group = np.empty(len(ordered), np.int64)
+    group[ordered] = number - base[query]
+    order = place - judged.offsets[judged.query]
+    return order.astype(np.int32), group.astype(np.int32), ordered
+
+
+def best_positive(
+    judged: Judged, ordered: npt.NDArray[np.int64], effective: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """Mark the best positive pair of each query (of those that are `effective`)."""
+    mask = np.zeros(len(judged.item), bool)
+    positive = ordered[((judged.role == POSITIVE) & effective)[ordered]]
+    query = judged.query[positive]
+    first = np.ones(len(positive), bool)
+    first[1:] = query[1:] != query[:-1]
+    mask[positive[first]] = True
+    return mask

@@ -1,0 +1,341 @@
+"""Ranking: the counts that every number is made of, saved, added and graded anew."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from reid_vpr_eval.archive import read_archive, write_archive
+from reid_vpr_eval.errors import AlignmentError, NotCountedError, name_some
+from reid_vpr_eval.relevance import Relevance
+from reid_vpr_eval.relevance.pairs import IGNORED, NEGATIVE, POSITIVE, NoPositive
+
+__all__ = ["Ranking"]
+
+_VERSION = 1
+_COUNTS = ("above", "tied", "tied_before")
+_SPARSE = ("tied", "tied_before")
+_HEADER = (
+    "n_query", "n_gallery", "strata", "tie_order", "no_positive", "keep", "fingerprint",
+    "higher_is_better", "note",
+)  # fmt: skip
+#: Arrays that later versions of the file may hold; none of them is counted yet.
+RESERVED = (
+    "top_item", "top_score", "group_above", "group_tied", "group_tied_before",
+    "block_above", "block_tied", "draw_table", "largest_negatives", "wide_value",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Ranking:
+    """Where the judged items of every query rank: counts over the unjudged items.
+
+    A judged item is one that the relevance names. For each of them it is counted how many
+    unjudged items of each stratum of the gallery score higher (`above`), equal (`tied`),
+    and equal but earlier in the tie order (`tied_before`). The counts do not depend on
+    roles, and they add up over slices of the gallery.
+
+    Attributes
+    ----------
+    n_query, n_gallery : int
+        Sizes of the two sides, ignored rows included.
+    strata : tuple of str
+        Names of the S strata; ("all",) unless asked for.
+    tie_order : str
+        "position", "id_desc" or "array": what comes first among equal scores.
+    keep : {"all", "first"}
+        "first": counted for the best positive of each query only.
+    fingerprint : str
+        SHA-256 of judged pairs, scores, strata and tie order.
+    slices : int64 array (n, 2)
+        The ranges of gallery rows that were counted.
+    ignored_gallery : bool array (n_gallery,)
+        Rows ignored for everybody.
+    row_stratum : int32 array (n_gallery,)
+        The stratum of each gallery row.
+    offsets : int64 array (n_query + 1,)
+        The pairs of query i are ``offsets[i]:offsets[i + 1]``.
+    n_unjudged : int64 array (n_query, S)
+        Unjudged items ranked for each query.
+    kept : bool array (n_query, S)
+        The strata that stay in each query's ranking.
+    depth : int64 array (n_query,)
+        How many items were returned for a query; -1 for the full gallery.
+    best_item, best_score, best_tie : arrays (n_query,)
+        The best unjudged item of the kept strata (-1: none, -2: not known after a
+        regrade), its score and place in the tie order.
+    item, stratum, role, grade, score, order, tie_group, found : arrays (n_pairs,)
+        The judged pairs; `order` is the place among the query's judged items, equal
+        scores share a `tie_group`.
+    above, tied, tied_before : uint32 arrays (n_pairs, S)
+        Counts over unjudged items.
+    top_item, top_score : arrays (n_query, k), or None
+        The best unjudged items, if asked for; -1 where there are fewer.
+    higher_is_better : bool
+        Whether larger scores were better as given; `score` itself is always so.
+    """
+
+    n_query: int
+    n_gallery: int
+    strata: tuple[str, ...]
+    tie_order: str
+    no_positive: NoPositive
+    keep: Literal["all", "first"]
+    fingerprint: str
+    higher_is_better: bool
+    note: str
+    slices: npt.NDArray[np.int64]
+    ignored_gallery: npt.NDArray[np.bool_]
+    row_stratum: npt.NDArray[np.int32]
+    offsets: npt.NDArray[np.int64]
+    n_unjudged: npt.NDArray[np.int64]
+    kept: npt.NDArray[np.bool_]
+    depth: npt.NDArray[np.int64]
+    best_item: npt.NDArray[np.int64]
+    best_score: npt.NDArray[np.float64]
+    best_tie: npt.NDArray[np.int64]
+    item: npt.NDArray[np.int64]
+    stratum: npt.NDArray[np.int32]
+    role: npt.NDArray[np.int8]
+    grade: npt.NDArray[np.float64]
+    score: npt.NDArray[np.float64]
+    order: npt.NDArray[np.int32]
+    tie_group: npt.NDArray[np.int32]
+    found: npt.NDArray[np.bool_]
+    above: npt.NDArray[np.uint32]
+    tied: npt.NDArray[np.uint32]
+    tied_before: npt.NDArray[np.uint32]
+    top_item: npt.NDArray[np.int64] | None = None
+    top_score: npt.NDArray[np.float64] | None = None
+    top_tie: npt.NDArray[np.int64] | None = None
+
+    @property
+    def n_gallery_ranked(self) -> int:
+        """Gallery rows that take part: all but those ignored for everybody."""
+        return int(self.n_gallery - self.ignored_gallery.sum())
+
+    @property
+    def n_positive(self) -> npt.NDArray[np.int64]:
+        """Positives of each query, without those in strata it drops."""
+        return self._sum(self.effective_role == POSITIVE)
+
+    @property
+    def n_ignored(self) -> npt.NDArray[np.int64]:
+        """Judged items that each query ignores, itself included."""
+        return self._sum(self.effective_role == IGNORED)
+
+    @property
+    def query_of_pair(self) -> npt.NDArray[np.int64]:
+        """The query of each pair, an int64 array of length n_pairs."""
+        return np.repeat(np.arange(self.n_query), np.diff(self.offsets))
+
+    @property
+    def effective_role(self) -> npt.NDArray[np.int8]:
+        """The role of each pair; an item in a stratum the query drops reads as ignored."""
+        if self.kept.all():
+            return self.role
+        stays = self.kept[self.query_of_pair, self.stratum]
+        return np.where(stays, self.role, np.int8(IGNORED)).astype(np.int8)
+
+    def counted(self, name: Literal["above", "tied", "tied_before"]) -> npt.NDArray[np.int64]:
+        """Return a count summed over the strata that each query keeps, int64 (n_pairs,)."""
+        counts = getattr(self, name)
+        if len(self.strata) == 1 and self.kept.all():
+            return np.asarray(counts[:, 0], dtype=np.int64)
+        mask = self.kept[self.query_of_pair]
+        return np.asarray((counts * mask).sum(axis=1, dtype=np.int64))
+
+    def check_complete(self) -> None:
+        """Refuse a ranking that counted only part of the gallery.
+
+        Raises
+        ------
+        NotCountedError
+            Names the rows that are missing.
+        """
+        position = 0
+        for start, stop in self.slices:
+            if start > position:
+                break
+            position = max(position, int(stop))
+        if position < self.n_gallery:
+            done = name_some([f"{start}:{stop}" for start, stop in self.slices])
+            raise NotCountedError(
+                f"only the gallery rows {done} of {self.n_gallery} were counted: merge this "
+                "ranking with the other slices first (Ranking.merge)"
+            )
+
+    def regrade(self, relevance: Relevance) -> Ranking:
+        """Grade the same counts by another relevance, without ranking again.
+
+        Every positive and ignored pair of `relevance` must have been judged; judged pairs
+        that it does not name become negatives.
+
+        Raises
+        ------
+        NotCountedError
+            If pairs of `relevance` were not judged (how many, which first), or its ignored
+            gallery rows differ from those of this ranking.
+        AlignmentError
+            If the sizes differ.
+        """
+        from reid_vpr_eval.ranking.regrade import regrade
+
+        return regrade(self, relevance)
+
+    @staticmethod
+    def merge(parts: Sequence[Ranking]) -> Ranking:
+        """Add rankings of different slices of one gallery.
+
+        Raises
+        ------
+        AlignmentError
+            If the parts judge other pairs or scores, were graded differently, or overlap.
+        """
+        if not parts:
+            raise AlignmentError("there is nothing to merge")
+        first = parts[0]
+        for number, part in enumerate(parts[1:], start=1):
+            _check_mergeable(first, part, number)
+        slices = np.concatenate([part.slices for part in parts])
+        slices = slices[np.argsort(slices[:, 0], kind="stable")]
+        overlap = slices[1:, 0] < slices[:-1, 1]
+        if overlap.any():
+            at = int(np.flatnonzero(overlap)[0])
+            raise AlignmentError(
+                f"slices overlap: gallery rows {slices[at, 0]}:{slices[at, 1]} and "
+                f"{slices[at + 1, 0]}:{slices[at + 1, 1]} share rows that would be counted twice"
+            )
+        sums: dict[str, Any] = {
+            name: sum(getattr(part, name).astype(np.int64) for part in parts).astype(np.uint32)  # type: ignore[union-attr]
+            for name in _COUNTS
+        }
+        total = np.sum([part.n_unjudged for part in parts], axis=0)
+        return replace(first, slices=slices, n_unjudged=total, **sums, **_merge_best(parts))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save to one ``.npz`` file; the same ranking gives the same bytes."""
+        arrays: dict[str, npt.NDArray[Any]] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not isinstance(value, np.ndarray):
+                continue
+            if field.name in _SPARSE:
+                places = np.flatnonzero(value)
+                arrays[f"{field.name}_at"] = _smallest(places)
+                arrays[f"{field.name}_count"] = _smallest(value.ravel()[places])
+            else:
+                small = field.name in ("above", "n_unjudged", "item", "order", "tie_group")
+                arrays[field.name] = _smallest(value) if small else value
+        header = {name: getattr(self, name) for name in _HEADER}
+        write_archive(path, kind="ranking", version=_VERSION, arrays=arrays, header=header)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Ranking:
+        """Read a ranking saved by :meth:`save`."""
+        header, arrays = read_archive(path, kind="ranking", version=_VERSION)
+        shape = arrays["above"].shape
+        for name in _SPARSE:
+            dense = np.zeros(shape, np.uint32)
+            dense.ravel()[arrays.pop(f"{name}_at")] = arrays.pop(f"{name}_count")
+            arrays[name] = dense
+        arrays["above"] = arrays["above"].astype(np.uint32)
+        for name, kind in (("n_unjudged", np.int64), ("item", np.int64), ("order", np.int32),
+                           ("tie_group", np.int32)):  # fmt: skip
+            arrays[name] = arrays[name].astype(kind)
+        known: dict[str, Any] = {name: header[name] for name in _HEADER}
+        known["strata"] = tuple(known["strata"])
+        return cls(**(known | arrays))
+
+    def _sum(self, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+        total = np.concatenate([[0], np.cumsum(mask, dtype=np.int64)])
+        return np.asarray(total[self.offsets[1:]] - total[self.offsets[:-1]])
+
+
+def _smallest(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return whole numbers of 0 or more in the smallest unsigned type that fits."""
+    largest = int(array.max()) if array.size else 0
+    for kind in (np.uint8, np.uint16, np.uint32):
+        if largest <= np.iinfo(kind).max:
+            return array.astype(kind)
+    return array.astype(np.uint64)
+
+
+def _check_mergeable(first: Ranking, part: Ranking, number: int) -> None:
+    for name, what in (
+        ("fingerprint", "judges other pairs, scores, strata or tie order"),
+        ("keep", "kept other counts"),
+        ("no_positive", "treats queries without a positive differently"),
+        ("role", "gives judged pairs other roles"),
+        ("grade", "gives judged pairs other grades"),
+        ("kept", "keeps other strata"),
+        ("ignored_gallery", "ignores other gallery rows"),
+    ):
+        ours, theirs = getattr(first, name), getattr(part, name)
+        if not np.array_equal(ours, theirs):
+            raise AlignmentError(
+                f"part {number} does not belong to part 0: it {what}; merge only slices of one "
+                "ranking, made with the same scores and relevance"
+            )
+    if (first.top_item is None) != (part.top_item is None):
+        raise AlignmentError(f"part {number} has top-k lists and part 0 has not, or the reverse")
+
+
+def _merge_best(parts: Sequence[Ranking]) -> dict[str, Any]:
+    """Pick the best unjudged items of several slices: by score, then tie order."""
+    lone = [np.stack([p.best_item for p in parts], 1), np.stack([p.best_score for p in parts], 1)]
+    ties = np.stack([p.best_tie for p in parts], 1)
+    item, score, tie = best_first(lone[0], lone[1], ties, 1)
+    unknown = np.any([p.best_item == -2 for p in parts], axis=0)
+    merged: dict[str, Any] = {
+        "best_item": np.where(unknown, -2, item[:, 0]),
+        "best_score": score[:, 0],
+        "best_tie": tie[:, 0],
+    }
+    if parts[0].top_item is not None:
+        lists = [
+            np.concatenate([getattr(part, name) for part in parts], axis=1)
+            for name in ("top_item", "top_score", "top_tie")
+        ]
+        tops = best_first(lists[0], lists[1], lists[2], parts[0].top_item.shape[1])
+        merged |= dict(zip(("top_item", "top_score", "top_tie"), tops, strict=True))
+    return merged
+
+
+def best_first(
+    item: npt.NDArray[np.int64],
+    score: npt.NDArray[np.float64],
+    tie: npt.NDArray[np.int64],
+    k: int,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Return the k best columns of each row: by score, then tie order; -1 is no item."""
+    score = np.where(item < 0, -np.inf, score)
+    order = np.lexsort((tie, -score, item < 0), axis=1)[:, :k]
+    return tuple(np.take_along_axis(a, order, 1) for a in (item, score, tie))  # type: ignore[return-value]
+
+
+def roles_of(
+    ranking: Ranking, relevance: Relevance
+) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float64]]:
+    """Return the role and grade that another relevance gives to the judged pairs."""
+    ours = ranking.query_of_pair * ranking.n_gallery + ranking.item
+    theirs = relevance.query_of_pair() * ranking.n_gallery + relevance.item
+    named = relevance.role != NEGATIVE
+    missing = named & ~np.isin(theirs, ours)
+    if missing.any():
+        first = int(theirs[missing][0])
+        raise NotCountedError(
+            f"{int(missing.sum())} positive or ignored pairs of the other relevance were not "
+            f"judged (the first: query {first // ranking.n_gallery}, gallery row "
+            f"{first % ranking.n_gallery}); rank again with judge=[that relevance]"
+        )
+    role = np.zeros(len(ours), np.int8)
+    grade = np.zeros(len(ours))
+    places = np.searchsorted(ours, theirs[named])
+    role[places], grade[places] = relevance.role[named], relevance.grade[named]
+    return role, grade

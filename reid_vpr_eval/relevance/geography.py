@@ -1,0 +1,262 @@
+"""Right by place: within so many metres, in the UTM plane or on the ellipsoid."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial import KDTree
+
+from reid_vpr_eval.errors import EvaluationWarning, RelevanceError, name_some
+from reid_vpr_eval.relevance import ellipsoid
+from reid_vpr_eval.relevance.labels import check_sides, self_pairs
+from reid_vpr_eval.relevance.pairs import (
+    IGNORED,
+    NEGATIVE,
+    POSITIVE,
+    Found,
+    NoPositive,
+    Relevance,
+    SelfRule,
+    build,
+)
+from reid_vpr_eval.samples import Samples
+
+__all__ = ["within_metres"]
+
+_QUERIES_AT_ONCE = 512
+_SLACK = 1e-9
+
+Pairs: TypeAlias = tuple[
+    npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float64]
+]
+
+
+def within_metres(
+    query: Samples,
+    gallery: Samples,
+    *,
+    radius: float | Sequence[float] = 25.0,
+    inclusive: bool = True,
+    self: SelfRule = "keep",
+    coordinates: Literal["utm", "latlon"] | None = None,
+    no_positive: NoPositive = "zero",
+) -> Relevance:
+    """Judge by distance: a gallery item within `radius` metres of the query is positive.
+
+    Parameters
+    ----------
+    query, gallery : Samples
+        With the columns east and north (metres; and zone, if there are several), or lat
+        and lon (degrees).
+    radius : float or sequence of float
+        Metres. Of several radii the first is the headline; the pairs of all are judged,
+        so that another one can be graded later without ranking again.
+    inclusive : bool
+        Whether exactly `radius` metres is still positive.
+    self : {"keep", "exclude"}
+        Whether an item with the query's own id stays in its ranking.
+    coordinates : {"utm", "latlon"}, optional
+        Which columns to use; by default utm where east and north exist.
+    no_positive : {"skip", "zero", "one", "error"}
+        The default for queries without a positive: a miss, as most code in this field
+        counts it.
+
+    Notes
+    -----
+    Inside a UTM zone and hemisphere the distance is that of the plane, sqrt(dx^2 + dy^2).
+    Pairs in different zones are measured on the WGS-84 ellipsoid, as are latitude and
+    longitude: chords between earth-centred points bound the geodesic so tightly that only
+    pairs at the very edge need the geodesic itself (Karney's, from geopy).
+
+    Raises
+    ------
+    RelevanceError
+        If coordinates are absent, out of range or look swapped, or a radius is not positive.
+    AlignmentError
+        If a side is empty.
+
+    Examples
+    --------
+    >>> query = Samples.from_columns(east=[500.0], north=[100.0])
+    >>> gallery = Samples.from_columns(east=[515.0, 515.0], north=[120.0, 120.1])
+    >>> within_metres(query, gallery, radius=25.0).positives(0)
+    array([0])
+    """
+    check_sides(query, gallery)
+    radii = _check_radii(radius)
+    kind = coordinates or _which(query, gallery)
+    reach = max(radii)
+    pairs = _utm_pairs if kind == "utm" else _latlon_pairs
+    found: list[Found] = []
+    for ours, theirs, metres in pairs(query, gallery, reach, radii):
+        near = metres <= radii[0] if inclusive else metres < radii[0]
+        judged = metres <= reach if inclusive else metres < reach
+        role = np.where(near, POSITIVE, NEGATIVE)[judged]
+        blank = np.zeros(int(judged.sum()), bool)
+        found.append((ours[judged], theirs[judged], role, near[judged].astype(float), blank))
+    if self == "exclude":
+        own_query, own_item = self_pairs(query, gallery)
+        size = len(own_query)
+        found.append(
+            (own_query, own_item, np.full(size, IGNORED), np.zeros(size), np.ones(size, bool))
+        )
+    return build(
+        query.n,
+        gallery.n,
+        found,
+        ignored_gallery=np.zeros(gallery.n, bool),
+        no_positive=no_positive,
+        note=_note(query, gallery, kind, radii[0]),
+    )
+
+
+def _check_radii(radius: float | Sequence[float]) -> list[float]:
+    radii = [float(r) for r in np.atleast_1d(np.asarray(radius, dtype=float))]
+    if not radii or not all(np.isfinite(r) and r > 0 for r in radii):
+        raise RelevanceError(f"radius = {radius!r}: metres above 0 are needed")
+    return radii
+
+
+def _which(query: Samples, gallery: Samples) -> Literal["utm", "latlon"]:
+    for kind, names in (("utm", ("east", "north")), ("latlon", ("lat", "lon"))):
+        if all(name in side for name in names for side in (query, gallery)):
+            return kind  # type: ignore[return-value]
+    raise RelevanceError(
+        "both sides need the columns east and north (metres), or lat and lon (degrees); the "
+        f"query side has {', '.join(query.column_names) or 'none'}, the gallery side "
+        f"{', '.join(gallery.column_names) or 'none'}"
+    )
+
+
+def _blocks(
+    points: npt.NDArray[np.float64], tree: KDTree, reach: float
+) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    """Yield candidate pairs not further apart than `reach`, a block of queries at a time."""
+    for start in range(0, len(points), _QUERIES_AT_ONCE):
+        block = KDTree(points[start : start + _QUERIES_AT_ONCE])
+        near = block.sparse_distance_matrix(tree, reach, output_type="ndarray")
+        yield near["i"].astype(np.int64) + start, near["j"].astype(np.int64)
+
+
+def _plane_pairs(
+    ours: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64], reach: float
+) -> Iterator[Pairs]:
+    tree = KDTree(theirs)
+    for i, j in _blocks(ours, tree, reach * (1 + _SLACK) + _SLACK):
+        step = ours[i] - theirs[j]
+        yield i, j, np.sqrt(step[:, 0] * step[:, 0] + step[:, 1] * step[:, 1])
+
+
+def _utm_pairs(
+    query: Samples, gallery: Samples, reach: float, radii: Sequence[float]
+) -> Iterator[Pairs]:
+    ours, theirs = (np.stack([s.values("east"), s.values("north")], 1) for s in (query, gallery))
+    planes = _planes(query, gallery)
+    if planes is None:
+        yield from _plane_pairs(ours, theirs, reach)
+        return
+    our_plane, their_plane, zones = planes
+    for plane in range(len(zones)):
+        rows, columns = np.flatnonzero(our_plane == plane), np.flatnonzero(their_plane == plane)
+        if len(rows) and len(columns):
+            for i, j, metres in _plane_pairs(ours[rows], theirs[columns], reach):
+                yield rows[i], columns[j], metres
+    n_across = 0
+    points = [
+        ellipsoid.degrees_of(side, plane, zones)
+        for side, plane in ((query, our_plane), (gallery, their_plane))
+    ]
+    for i, j, metres in _globe_pairs(points[0], points[1], reach, radii):
+        across = our_plane[i] != their_plane[j]
+        n_across += int((across & (metres <= reach)).sum())
+        yield i[across], j[across], metres[across]
+    if n_across:
+        warnings.warn(
+            f"{n_across} pairs within {reach:g} m lie in different UTM zones and were measured "
+            "on the ellipsoid",
+            EvaluationWarning,
+            stacklevel=2,
+        )
+
+
+def _planes(
+    query: Samples, gallery: Samples
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], list[ellipsoid.Zone]] | None:
+    """Number the (zone, hemisphere) of every row; None if all lie in one plane."""
+    if "zone" not in query and "zone" not in gallery:
+        return None
+    for side, samples in (("query", query), ("gallery", gallery)):
+        if "zone" not in samples:
+            raise RelevanceError(
+                f"the {side} side has no column 'zone', the other side has: UTM coordinates of "
+                "unknown zone cannot be compared; give both or neither"
+            )
+    ours, theirs = (
+        [ellipsoid.parse_zone(zone, north) for zone, north in zip(*columns, strict=True)]
+        for columns in (
+            (side.keys("zone").tolist(), side.values("north").tolist()) for side in (query, gallery)
+        )
+    )
+    zones = sorted(set(ours) | set(theirs))
+    if len(zones) == 1:
+        return None
+    number = {zone: place for place, zone in enumerate(zones)}
+    return np.array([number[z] for z in ours]), np.array([number[z] for z in theirs]), zones
+
+
+def _latlon_pairs(
+    query: Samples, gallery: Samples, reach: float, radii: Sequence[float]
+) -> Iterator[Pairs]:
+    points = []
+    for side, samples in (("query", query), ("gallery", gallery)):
+        lat, lon = samples.values("lat"), samples.values("lon")
+        _check_degrees(side, lat, lon)
+        points.append(np.stack([lat, lon], 1))
+    yield from _globe_pairs(points[0], points[1], reach, radii)
+
+
+def _globe_pairs(
+    ours: npt.NDArray[np.float64],
+    theirs: npt.NDArray[np.float64],
+    reach: float,
+    radii: Sequence[float],
+) -> Iterator[Pairs]:
+    """Yield pairs with metres that stand on the right side of every radius."""
+    points = ellipsoid.earth_centred(ours)
+    others = ellipsoid.earth_centred(theirs)
+    for i, j in _blocks(points, KDTree(others), reach * (1 + _SLACK) + ellipsoid.ROUNDING):
+        chord = np.sqrt(((points[i] - others[j]) ** 2).sum(axis=1))
+        yield i, j, ellipsoid.metres_of_chord(chord, ours[i], theirs[j], radii)
+
+
+def _check_degrees(
+    side: str, lat: npt.NDArray[np.float64], lon: npt.NDArray[np.float64]
+) -> None:
+    bad = np.flatnonzero((np.abs(lat) > 90) | (lon < -180) | (lon > 360))
+    if not len(bad):
+        return
+    row = bad[0]
+    swapped = bool((np.abs(lon) <= 90).all() and (np.abs(lat) <= 180).all())
+    hint = (
+        "latitude and longitude look swapped: exchange the two columns"
+        if swapped
+        else "latitude is -90 to 90 and longitude -180 to 180 degrees"
+    )
+    raise RelevanceError(
+        f"{side} side: {len(bad)} rows have coordinates out of range (rows {name_some(bad)}; row "
+        f"{row}: lat {lat[row]:g}, lon {lon[row]:g}); {hint}"
+    )
+
+
+def _note(query: Samples, gallery: Samples, kind: str, radius: float) -> str:
+    names = ("east", "north") if kind == "utm" else ("lat", "lon")
+    spans = [
+        f"{side} {name} {samples.values(name).min():.6g} to {samples.values(name).max():.6g}"
+        for side, samples in (("query", query), ("gallery", gallery))
+        for name in names
+    ]
+    return f"no gallery item lies within {radius:g} m of a query ({'; '.join(spans)})"

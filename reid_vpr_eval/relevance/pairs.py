@@ -1,0 +1,314 @@
+"""Relevance: the judged pairs of every query, and what is ignored for everybody."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from reid_vpr_eval.archive import read_archive, write_archive
+from reid_vpr_eval.errors import RelevanceError, name_some
+
+__all__ = ["IGNORED", "NEGATIVE", "POSITIVE", "NoPositive", "Relevance", "SelfRule"]
+
+#: Roles of a judged pair.
+POSITIVE, NEGATIVE, IGNORED = 1, 0, -1
+
+NoPositive: TypeAlias = Literal["skip", "zero", "one", "error"]
+SelfRule: TypeAlias = Literal["exclude", "keep"]
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Relevance:
+    """Which gallery items each query names: positives with grades, negatives, ignored ones.
+
+    Only *judged* pairs are stored, query by query, sorted by gallery position; every item
+    that a query does not name counts as a negative. Rows in `ignored_gallery` are out of
+    the ranking for everybody and are never judged.
+
+    Attributes
+    ----------
+    n_query, n_gallery : int
+        Sizes of the two sides.
+    offsets : int64 array (n_query + 1,)
+        The pairs of query i are ``offsets[i]:offsets[i + 1]``.
+    item : int64 array (n_pairs,)
+        Gallery positions.
+    role : int8 array (n_pairs,)
+        1 positive, 0 negative (judged, so that it may change its role), -1 ignored.
+    grade : float64 array (n_pairs,)
+        How relevant a positive is; 0 for all others.
+    self_pair : bool array (n_pairs,)
+        True where the item is the query itself, taken out of the ranking.
+    ignored_gallery : bool array (n_gallery,)
+        Rows ignored for everybody.
+    no_positive : {"skip", "zero", "one", "error"}
+        What a query without a positive means unless something else is asked for.
+    wide, kept : int32 array (n_gallery,) and bool array (n_query, n_values), or None
+        Ignores too wide to be judged: a query keeps the gallery rows whose value `wide`
+        is marked in its row of `kept`, the others leave its ranking.
+    note : str
+        Why pairs were removed, with counts; quoted when nothing is left.
+
+    Examples
+    --------
+    >>> relevance = Relevance.from_pairs([0, 0, 1], [2, 0, 1], n_query=2, n_gallery=3)
+    >>> relevance.positives(0), relevance.n_positive
+    (array([0, 2]), array([2, 1]))
+    """
+
+    n_query: int
+    n_gallery: int
+    offsets: npt.NDArray[np.int64]
+    item: npt.NDArray[np.int64]
+    role: npt.NDArray[np.int8]
+    grade: npt.NDArray[np.float64]
+    self_pair: npt.NDArray[np.bool_]
+    ignored_gallery: npt.NDArray[np.bool_]
+    no_positive: NoPositive = "skip"
+    wide: npt.NDArray[np.int32] | None = None
+    kept: npt.NDArray[np.bool_] | None = None
+    note: str = ""
+
+    @classmethod
+    def from_pairs(
+        cls,
+        query_index: npt.ArrayLike,
+        gallery_index: npt.ArrayLike,
+        grade: npt.ArrayLike | None = None,
+        ignored: npt.ArrayLike | None = None,
+        ignored_gallery: npt.ArrayLike | None = None,
+        *,
+        n_query: int,
+        n_gallery: int,
+        no_positive: NoPositive = "skip",
+    ) -> Relevance:
+        """Make a relevance from pairs of positions.
+
+        Parameters
+        ----------
+        query_index, gallery_index : int array (n_pairs,)
+            One entry a pair; a pair may occur once.
+        grade : float array (n_pairs,), optional
+            1 if not given. 0 makes a judged negative.
+        ignored : bool array (n_pairs,), optional
+            True for a pair that leaves the query's ranking. Ignored beats positive.
+        ignored_gallery : bool array (n_gallery,), optional
+            True for a row that is ignored for everybody.
+        n_query, n_gallery : int
+            Sizes of the two sides.
+        no_positive : {"skip", "zero", "one", "error"}
+            The default for queries without a positive.
+
+        Raises
+        ------
+        RelevanceError
+            If sizes differ, a position is out of range, a grade is negative or not
+            finite, or a pair occurs twice.
+        """
+        query = _positions(query_index, n_query, "query")
+        item = _positions(gallery_index, n_gallery, "gallery")
+        grades = _column(grade, len(query), "grade", 1.0, np.float64)
+        drop = _column(ignored, len(query), "ignored", False, np.bool_)
+        junk = _column(ignored_gallery, n_gallery, "ignored_gallery", False, np.bool_)
+        if len(query) != len(item):
+            raise RelevanceError(f"{len(query)} query positions for {len(item)} gallery positions")
+        if not np.isfinite(grades).all() or (grades < 0).any():
+            row = np.flatnonzero(~np.isfinite(grades) | (grades < 0))[0]
+            raise RelevanceError(f"pair {row} has the grade {grades[row]}: 0 or more is needed")
+        key = query * n_gallery + item
+        if len(np.unique(key)) < len(key):
+            values, counts = np.unique(key, return_counts=True)
+            first = int(values[counts > 1][0])
+            raise RelevanceError(
+                f"query {first // n_gallery} names gallery row {first % n_gallery} twice: "
+                "a pair may occur once"
+            )
+        role = np.where(drop, IGNORED, np.where(grades > 0, POSITIVE, NEGATIVE))
+        return build(
+            n_query, n_gallery, [(query, item, role, grades, np.zeros(len(query), bool))],
+            ignored_gallery=junk, no_positive=no_positive,
+        )
+
+    @property
+    def n_positive(self) -> npt.NDArray[np.int64]:
+        """Positives of each query, an int64 array of length n_query."""
+        return self._count(self.role == POSITIVE)
+
+    @property
+    def n_ignored(self) -> npt.NDArray[np.int64]:
+        """Items ignored for each query alone (itself included), an int64 array."""
+        return self._count(self.role == IGNORED)
+
+    @property
+    def n_self(self) -> npt.NDArray[np.int64]:
+        """1 where the query itself was found in the gallery and taken out, else 0."""
+        return self._count(self.self_pair)
+
+    def positives(self, query: int) -> npt.NDArray[np.int64]:
+        """Return the sorted gallery positions of the positives of one query."""
+        return self._items(query, POSITIVE)
+
+    def ignored(self, query: int) -> npt.NDArray[np.int64]:
+        """Return the sorted gallery positions ignored for one query (itself included)."""
+        return self._items(query, IGNORED)
+
+    def query_of_pair(self) -> npt.NDArray[np.int64]:
+        """Return the query of each pair, an int64 array of length n_pairs."""
+        return np.repeat(np.arange(self.n_query), np.diff(self.offsets))
+
+    def keeping(self, values: npt.ArrayLike, kept: npt.ArrayLike) -> Relevance:
+        """Return this relevance with a wide ignore: per query, which gallery values stay.
+
+        Parameters
+        ----------
+        values : int array (n_gallery,)
+            A code from 0 for each gallery row (its camera, say).
+        kept : bool array (n_query, n_values)
+            True where the query keeps the rows of that code.
+        """
+        codes = np.asarray(values, dtype=np.int32)
+        mask = np.asarray(kept, dtype=bool)
+        if codes.shape != (self.n_gallery,) or mask.ndim != 2 or len(mask) != self.n_query:
+            raise RelevanceError(
+                f"a wide ignore needs {self.n_gallery} codes and a mask of {self.n_query} rows, "
+                f"not {codes.shape} and {mask.shape}"
+            )
+        if codes.min() < 0 or codes.max() >= mask.shape[1]:
+            raise RelevanceError(f"codes of a wide ignore run from 0 to {mask.shape[1] - 1}")
+        return replace(self, wide=codes, kept=mask)
+
+    def take(self, queries: npt.ArrayLike) -> Relevance:
+        """Return the relevance of these queries (positions), in this order."""
+        chosen = np.asarray(queries)
+        if chosen.dtype.kind == "b":
+            chosen = np.flatnonzero(chosen)
+        sizes = np.diff(self.offsets)[chosen]
+        pairs = ranges(self.offsets[chosen], sizes)
+        return replace(
+            self,
+            n_query=len(chosen),
+            offsets=np.concatenate([[0], np.cumsum(sizes)]),
+            item=self.item[pairs],
+            role=self.role[pairs],
+            grade=self.grade[pairs],
+            self_pair=self.self_pair[pairs],
+            kept=None if self.kept is None else self.kept[chosen],
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save to one ``.npz`` file; the same relevance gives the same bytes."""
+        arrays: dict[str, npt.NDArray[Any]] = {
+            name: getattr(self, name)
+            for name in ("offsets", "item", "role", "grade", "self_pair", "ignored_gallery")
+        }
+        if self.wide is not None and self.kept is not None:
+            arrays |= {"wide": self.wide, "kept": self.kept}
+        header = {"n_query": self.n_query, "n_gallery": self.n_gallery}
+        write_archive(
+            path, kind="relevance", version=_VERSION, arrays=arrays,
+            header={**header, "no_positive": self.no_positive, "note": self.note},
+        )
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Relevance:
+        """Read a relevance saved by :meth:`save`."""
+        header, arrays = read_archive(path, kind="relevance", version=_VERSION)
+        names = ("n_query", "n_gallery", "no_positive", "note")
+        fields: dict[str, Any] = {name: header[name] for name in names}
+        return cls(**(fields | arrays))
+
+    def _count(self, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+        total = np.concatenate([[0], np.cumsum(mask, dtype=np.int64)])
+        return np.asarray(total[self.offsets[1:]] - total[self.offsets[:-1]])
+
+    def _items(self, query: int, role: int) -> npt.NDArray[np.int64]:
+        pairs = slice(self.offsets[query], self.offsets[query + 1])
+        return np.asarray(self.item[pairs][self.role[pairs] == role])
+
+
+#: Pairs as a rule finds them: query, gallery row, role, grade, whether it is the query itself.
+Found: TypeAlias = tuple[
+    npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]
+]
+
+
+def build(
+    n_query: int,
+    n_gallery: int,
+    found: Sequence[Found],
+    *,
+    ignored_gallery: npt.NDArray[np.bool_],
+    no_positive: NoPositive,
+    note: str = "",
+) -> Relevance:
+    """Put pairs in order; where a pair was found twice, ignored beats all, self is kept."""
+    query, item, role, grade, own = (
+        np.concatenate([np.asarray(part[column]) for part in found] or [np.empty(0)])
+        for column in range(5)
+    )
+    stays = ~ignored_gallery[item.astype(np.int64)]
+    key = query[stays].astype(np.int64) * n_gallery + item[stays].astype(np.int64)
+    role, grade, own = role[stays].astype(np.int8), grade[stays].astype(float), own[stays]
+    rank = np.where(own, 0, np.where(role == IGNORED, 1, np.where(role == POSITIVE, 2, 3)))
+    order = np.lexsort((rank, key))
+    first = np.ones(len(order), bool)
+    first[1:] = key[order][1:] != key[order][:-1]
+    order = order[first]
+    key, role = key[order], role[order]
+    return Relevance(
+        n_query=n_query,
+        n_gallery=n_gallery,
+        offsets=np.searchsorted(key, np.arange(n_query + 1) * n_gallery).astype(np.int64),
+        item=key % n_gallery,
+        role=role,
+        grade=np.where(role == POSITIVE, grade[order], 0.0),
+        self_pair=own[order].astype(bool),
+        ignored_gallery=ignored_gallery,
+        no_positive=no_positive,
+        note=note,
+    )
+
+
+def ranges(starts: npt.NDArray[Any], sizes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Return start, start + 1, ... (size of them) for each start, one after another.
+
+    >>> ranges(np.array([5, 0]), np.array([2, 3]))
+    array([5, 6, 0, 1, 2])
+    """
+    ends = np.cumsum(sizes)
+    total = int(ends[-1]) if len(ends) else 0
+    shift = np.repeat(np.asarray(starts) - (ends - sizes), sizes)
+    return np.asarray(shift + np.arange(total), dtype=np.int64)
+
+
+def _positions(given: npt.ArrayLike, size: int, side: str) -> npt.NDArray[np.int64]:
+    array = np.asarray(given)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise RelevanceError(f"{side} positions must be a list of whole numbers")
+    array = array.astype(np.int64)
+    outside = (array < 0) | (array >= size)
+    if outside.any():
+        pairs = np.flatnonzero(outside)
+        raise RelevanceError(
+            f"{side} positions run from 0 to {size - 1}; outside are {len(pairs)} pairs "
+            f"(pair {pairs[0]}: {array[pairs[0]]}; all: {name_some(pairs)})"
+        )
+    return array
+
+
+def _column(
+    given: npt.ArrayLike | None, size: int, name: str, default: float, kind: Any
+) -> npt.NDArray[Any]:
+    if given is None:
+        return np.full(size, default, dtype=kind)
+    array = np.asarray(given, dtype=kind)
+    if array.shape != (size,):
+        raise RelevanceError(f"{name} has the shape {array.shape}; ({size},) is needed")
+    return array
