@@ -43,9 +43,9 @@ def pictures(folder: Path, *names: str) -> Path:
     return folder
 
 
-def archive(path: Path, **arrays: Any) -> Path:
-    np.savez(path, **arrays)
-    return path
+def archive(to: Path, **arrays: Any) -> Path:
+    np.savez(to, **arrays)
+    return to
 
 
 def make_npz(folder: Path) -> Path:
@@ -96,9 +96,12 @@ SMALL: dict[str, Callable[[Path], Path]] = {
 
 
 @pytest.fixture
-def own_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(registry, "_READERS", dict(FORMATS))
+def own_registry() -> Iterator[None]:
+    """Let a test register formats, and take them out again."""
+    before = dict(registry._READERS)
     yield
+    registry._READERS.clear()
+    registry._READERS.update(before)
 
 
 @pytest.mark.parametrize("name", sorted(FORMATS))
@@ -113,7 +116,7 @@ class TestEveryFormat:
         assert content.features is None or content.features.shape == (2, 3)
         assert content.columns or content.features is not None
 
-    def test_has_a_docstring_and_lower_case_suffixes(self, name: str, tmp_path: Path) -> None:
+    def test_has_a_docstring_and_lower_case_suffixes(self, name: str) -> None:
         assert FORMATS[name].read.__doc__
         assert FORMATS[name].suffixes
         assert all(suffix == suffix.lower() for suffix in FORMATS[name].suffixes)
@@ -154,12 +157,14 @@ def test_a_name_or_suffix_is_registered_once(own_registry: None) -> None:
         reader("new", suffixes=(".npz",))(read)
 
 
-def test_a_new_format_is_one_function(own_registry: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_format_is_one_function(own_registry: None, tmp_path: Path) -> None:
     @reader("words", suffixes=(".words",))
     def read_words(path: Path, side: Any, spec: SideSpec) -> Content:
         return Content(columns={"label": path.read_text().split()})
 
-    assert "words" in registry._READERS
+    side = read_side(table(tmp_path / "a.words", "cat dog"), NO, "query")
+    assert side.samples.values("label").tolist() == ["cat", "dog"]
+    assert FORMATS["words"].read is read_words
 
 
 def test_an_unknown_suffix_lists_the_known(tmp_path: Path) -> None:
@@ -188,14 +193,14 @@ def test_a_mistyped_suffix_says_what_the_file_looks_like(
 
 
 def test_a_missing_file_is_not_found(tmp_path: Path) -> None:
-    with pytest.raises(InputNotFoundError, match="no such file.*gallery samples"):
+    with pytest.raises(InputNotFoundError, match=r"no such file.*gallery samples"):
         read_side(tmp_path / "none.csv", NO, "gallery")
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         read_side(tmp_path / "none" / "none.csv", NO, "gallery")
 
 
 def test_features_alone_are_no_samples(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="features but no samples.*query features"):
+    with pytest.raises(FormatError, match=r"features but no samples.*query features"):
         read_side(make_npy(tmp_path), NO, "query")
 
 
@@ -271,7 +276,7 @@ class TestIds:
 
     def test_given_ids_are_kept(self, tmp_path: Path) -> None:
         one = table(tmp_path / "t.csv", "id,label\na,1\nb,2\n")
-        query, gallery = sides(one, one)
+        query, _ = sides(one, one)
         assert query.samples.ids.tolist() == ["a", "b"]
         assert not query.row_ids
 
@@ -295,7 +300,7 @@ class TestIds:
         assert query.samples.ids.tolist() == ["a"]
         assert gallery.samples.ids.tolist() == ["a", "b"]
         assert query.samples.column_names == ("id", "label", "split")
-        with pytest.raises(AlignmentError, match="t.csv.*more than once"):
+        with pytest.raises(AlignmentError, match=r"t.csv.*more than once"):
             sides(one, one, query_spec=SideSpec(where={"label": 1}))
 
     def test_a_file_of_both_sides_is_two_tables(self, tmp_path: Path) -> None:

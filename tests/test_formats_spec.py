@@ -50,7 +50,7 @@ class TestColumns:
         assert swapped.values("camera").tolist() == [1, 2]
 
     def test_an_absent_source_names_the_columns_there_are(self) -> None:
-        with pytest.raises(FormatError, match="query: .*'roof'.*clip, floor, good, label, score"):
+        with pytest.raises(FormatError, match=r"query: .*'roof'.*clip, floor, good, label, score"):
             applied(columns={"label": "roof"})
 
     def test_ids_are_mapped_after_where(self) -> None:
@@ -95,11 +95,11 @@ class TestWhere:
         ],
     )
     def test_a_value_of_another_kind_is_an_error_not_a_miss(self, where: dict[str, Any]) -> None:
-        with pytest.raises(ProtocolError, match="query: where = .*for example"):
+        with pytest.raises(ProtocolError, match=r"query: where = .*for example"):
             applied(where=where)
 
     def test_no_row_left_says_what_occurs(self) -> None:
-        with pytest.raises(FormatError, match="no row of 3 has floor = 'c'.*floor: a, b"):
+        with pytest.raises(FormatError, match=r"no row of 3 has floor = 'c'.*floor: a, b"):
             applied(where={"floor": "c"})
         with pytest.raises(FormatError, match="no row"):
             applied(where={"floor": []})
@@ -163,5 +163,5 @@ class TestNames:
 
     def test_a_mixture_is_an_error(self) -> None:
         given = Samples.from_columns(path=["0002_c1.jpg", "b.jpg"])
-        with pytest.raises(FormatError, match="1 of 2 names.*'b.jpg'"):
+        with pytest.raises(FormatError, match=r"1 of 2 names.*'b.jpg'"):
             apply_spec(given, SideSpec(names="market"), side="query")

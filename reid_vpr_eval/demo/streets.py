@@ -100,7 +100,7 @@ class View:
         """The name of the file, with the fields that place recognition puts there.
 
         >>> View("images/test/database", 3, 0, 0.0, 0.0, 55.0, "day", 1.0).name[:54]
-        '@396240.00@4990860.00@32@T@45.061948@7.681837@000003@0'
+        '@396240.00@4990860.00@32@T@45.063596@7.682045@000003@0'
         """
         east, north = self.position
         with warnings.catch_warnings():

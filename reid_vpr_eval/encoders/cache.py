@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
+import zipfile
 from pathlib import Path
 from typing import TypeAlias
 
@@ -95,6 +96,8 @@ class VectorCache:
 
     def _read(self, shard: Path) -> None:
         try:
+            if not zipfile.is_zipfile(shard):
+                raise FormatError(f"{shard}: is cut off or holds something else")
             _, arrays = read_archive(shard, kind=_KIND, version=_VERSION)
             digests, vectors = _checked(shard, arrays)
         except FormatError as error:

@@ -95,7 +95,8 @@ def load_archive(path: Path, side: SideName | None) -> tuple[dict[str, Array], b
     sided : bool
         True if the file holds arrays of both sides apart.
     """
-    with parsing(path, "a NumPy archive"), np.load(path, allow_pickle=False) as stored:
+    with parsing(path, "a NumPy archive"), path.open("rb") as stream:
+        stored = np.load(stream, allow_pickle=False)
         wanted, sided = columns_of_side(path, stored.files, side)
         arrays = {plain: stored[name] for name, plain in wanted.items()}
     foreign = [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]

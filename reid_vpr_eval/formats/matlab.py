@@ -18,6 +18,8 @@ from reid_vpr_eval.formats.spec import SideSpec
 __all__ = ["load_mat", "read_mat"]
 
 _HDF5_TEXT = b"MATLAB 7.3"
+#: Kinds of fields that are no arrays of numbers, and are not even looked at.
+_NOT_NUMBERS = ("cell", "struct", "object", "function", "opaque", "char", "sparse", "unknown")
 
 
 @reader("MATLAB result", suffixes=(".mat",), signature=(b"MATLAB", b"\x89HDF"))
@@ -44,7 +46,7 @@ def load_mat(path: Path, side: SideName | None) -> tuple[dict[str, Array], bool]
     import scipy.io
 
     with parsing(path, "a MATLAB file"):
-        names = [name for name, _, _ in scipy.io.whosmat(path)]
+        names = [name for name, _, kind in scipy.io.whosmat(path) if kind not in _NOT_NUMBERS]
         wanted, sided = columns_of_side(path, names, side)
         if not sided and "features" not in names:
             raise FormatError(
@@ -53,7 +55,7 @@ def load_mat(path: Path, side: SideName | None) -> tuple[dict[str, Array], bool]
             )
         stored = scipy.io.loadmat(path, variable_names=list(wanted))
         arrays = {plain: stored[name] for name, plain in wanted.items()}
-    plain = {name: array for name, array in arrays.items() if array.dtype.kind in "iufbU"}
+    plain = {name: array for name, array in arrays.items() if array.dtype.kind in "iufb"}
     n = len(plain["features"]) if "features" in plain else None
     kept = {name: flattened(name, one) for name, one in plain.items() if one.size > 1 or n == 1}
     return kept, sided

@@ -26,7 +26,6 @@ Value: TypeAlias = int | float | str
 Fields: TypeAlias = dict[str, Value]
 
 _WHOLE = re.compile(r"-?\d{1,18}")
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _SUFFIX = re.compile(r"\.[A-Za-z]{3,4}$")
 _WORD = re.compile(r"[\w-]+")
 
@@ -119,10 +118,12 @@ def _read_place(name: str) -> Fields | None:
 
 
 def _number(text: str) -> float | None:
-    if not _NUMBER.fullmatch(text):
+    try:
+        number = float(text)
+    except ValueError:
         return None
-    number = float(text)
-    return number if math.isfinite(number) else None
+    plain = math.isfinite(number) and "_" not in text
+    return number if plain else None
 
 
 #: The named grammars. A protocol may give a regular expression instead.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reid_vpr_eval.errors import FormatError, name_some
 from reid_vpr_eval.formats.registry import Content, SideName, parsing, reader
@@ -110,7 +110,7 @@ def _structure(path: Path, separator: str) -> tuple[list[str], int]:
 def _check_header(path: Path, header: list[str], separator: str) -> None:
     if not header:
         raise FormatError(f"{path}: is empty; a table begins with a line of column names")
-    twice = sorted({name for name in header if header.count(name) > 1})
+    twice = sorted({name for name in header if name and header.count(name) > 1})
     if twice:
         raise FormatError(f"{path}: the column name {twice[0]!r} occurs more than once: rename one")
     unnamed = [number for number, name in enumerate(header) if not name and number]
@@ -130,4 +130,12 @@ def _content(path: Path, table: pd.DataFrame, header: list[str]) -> Content:
     names = [name for place, name in enumerate(header) if place or name not in _INDEX_NAMES]
     if not names:
         raise FormatError(f"{path}: has no column with a name")
-    return Content(columns={name: table[name] for name in names})
+    return Content(columns={name: _column(table[name]) for name in names})
+
+
+def _column(series: pd.Series[Any]) -> Any:
+    """Return a column that is to stay of its kind where cells are empty."""
+    lost = series.isna()
+    if not lost.any():
+        return series
+    return [None if gone else v for v, gone in zip(series.tolist(), lost.tolist(), strict=True)]
