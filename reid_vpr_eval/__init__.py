@@ -32,9 +32,9 @@ _HOME = {
     "load_protocol": "protocol",
     "rank": "ranking",
 }
-_ROOMS = ("encoders", "formats", "metrics", "ranking", "relevance", "report")
+_ROOMS = ("demo", "encoders", "formats", "metrics", "ranking", "relevance", "report")
 
-__all__ = sorted([*_HOME, "relevance"])
+__all__ = sorted([*_HOME, "relevance"])  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> Any:

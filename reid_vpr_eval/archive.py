@@ -88,7 +88,7 @@ def read_archive(
     if not source.is_file():
         raise InputNotFoundError(f"{source}: no such file (expected a saved {kind})")
     try:
-        with np.load(source, allow_pickle=False) as stored:
+        with source.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
         header = json.loads(str(arrays.pop(_HEADER)))
     except (OSError, ValueError, EOFError, KeyError, AttributeError, zipfile.BadZipFile) as error:

@@ -35,7 +35,7 @@ from reid_vpr_eval.scores import Embeddings, RankedLists, Scores
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["check_counts", "evaluate", "judge", "prepare"]
+__all__ = ["check_counts", "counts_before", "evaluate", "evaluate_prepared", "judge", "prepare"]
 
 Expected = Literal["enforce", "warn", "ignore"]
 
@@ -96,39 +96,52 @@ def evaluate(
     >>> round(result.metrics["mAP"], 4), result.metrics["R@1"]
     (0.9167, 1.0)
     """
-    started = time.perf_counter()
     protocol = load_protocol(protocol) if isinstance(protocol, str) else protocol
-    names = [parse(name) for name in protocol.report.metrics]
     query, gallery, scores = prepare(protocol, query, gallery, scores)
+    return evaluate_prepared(
+        protocol, query, gallery, scores, expected=expected, keep_ranking=keep_ranking,
+        unretrieved=unretrieved, missing_query=missing_query, **counting,
+    )  # fmt: skip
+
+
+def evaluate_prepared(
+    protocol: Protocol,
+    query: Samples,
+    gallery: Samples,
+    scores: Scores,
+    *,
+    expected: Expected = "enforce",
+    keep_ranking: bool | Literal["auto"] = "auto",
+    unretrieved: Literal["error", "zero"] = "error",
+    missing_query: Literal["error", "zero", "skip"] = "error",
+    **counting: Any,
+) -> Result:
+    """Evaluate two sides to which the protocol's columns, where and aliases were applied."""
+    started = time.perf_counter()
+    names = [parse(name) for name in protocol.report.metrics]
     relevance = judge(protocol, query, gallery)
     check_counts(protocol, relevance, expected)
     _check_positives(relevance)
-    options = _counting_options(protocol, gallery, counting)
-    by_id = isinstance(options.get("tie_order"), str) and options["tie_order"] == "id_desc"
-    if by_id:
-        options["tie_order"] = _descending_ids(gallery)
-    ranking = rank(scores, relevance, **options)
-    if by_id:
-        ranking = replace(ranking, tie_order="id_desc")
+    ranking = _rank(protocol, gallery, scores, relevance, counting)
     policies: dict[str, Any] = {
         "no_positive": protocol.no_positive,
         "unretrieved": unretrieved,
         "missing_query": missing_query,
     }
     ties, evaluated = _all_ties(ranking, protocol, query, policies)
-    at_random = chance(ranking, names, no_positive=protocol.no_positive)
     kept = keep_ranking is True or (keep_ranking == "auto" and len(ranking.item) <= _KEPT_PAIRS)
+    listed = ranking.top_item is not None
     return Result(
         protocol=protocol,
         counts=_counts(ranking, relevance, evaluated),
         metrics=MetricValues({str(n): ties[str(n)][protocol.report.ties] for n in names}),
         ties=ties,
-        chance=at_random,
-        per_query=per_query_table(ranking, query, gallery, protocol, policies),
+        chance=chance(ranking, names, no_positive=protocol.no_positive),
+        per_query=per_query_table(ranking, query, gallery, scores, protocol, policies),
         curves=curve_table(ranking, protocol, "CMC", _K_MAX),
         inputs=_inputs(query, gallery, scores),
         ranking=ranking if kept else None,
-        rankings=top_lists(ranking, query, gallery) if ranking.top_item is not None else None,
+        rankings=top_lists(ranking, query, gallery, scores) if listed else None,
         environment=environment(time.perf_counter() - started),
     )
 
@@ -334,18 +347,22 @@ def _warn_of_doubles(query: Samples, gallery: Samples, scores: object) -> None:
         )
 
 
-def _counting_options(
-    protocol: Protocol, gallery: Samples, given: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Join the protocol's counting keywords with those of the call, which win."""
-    options: dict[str, Any] = protocol.count.model_dump()
-    if options["strata"] is None:
-        del options["strata"]
-    options |= given
-    strata = options.get("strata")
-    if isinstance(strata, str):
-        options["strata"] = gallery.keys(strata)
-    return options
+def _rank(
+    protocol: Protocol,
+    gallery: Samples,
+    scores: Scores,
+    relevance: Relevance,
+    given: Mapping[str, Any],
+) -> Ranking:
+    """Rank with the protocol's counting keywords and those of the call, which win."""
+    options: dict[str, Any] = {**protocol.count.model_dump(), **given}
+    if isinstance(options["strata"], str):
+        options["strata"] = gallery.keys(options["strata"])
+    by_id = isinstance(options["tie_order"], str) and options["tie_order"] == "id_desc"
+    if by_id:
+        options["tie_order"] = _descending_ids(gallery)
+    ranking = rank(scores, relevance, **options)
+    return replace(ranking, tie_order="id_desc") if by_id else ranking
 
 
 def _descending_ids(gallery: Samples) -> npt.NDArray[np.int64]:

@@ -314,9 +314,8 @@ def _as_array(name: str, raw: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.boo
     """Turn whatever holds a column into int64, float64, bool or str, and a mask."""
     if hasattr(raw, "isna") and hasattr(raw, "to_numpy"):
         missing = np.asarray(raw.isna(), dtype=bool)
-        array = np.asarray(raw.to_numpy())
-        if array.dtype.kind not in "iufb":
-            array = np.asarray(raw.to_numpy(dtype=object))
+        whole = isinstance(raw.dtype, np.dtype) and raw.dtype.kind in "iufb"
+        array = np.asarray(raw.to_numpy() if whole else raw.to_numpy(dtype=object))
     elif isinstance(raw, list | tuple):
         array = np.empty(len(raw), dtype=object)
         array[:] = raw

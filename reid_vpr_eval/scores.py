@@ -6,6 +6,7 @@ at the door; what these objects hold afterwards is finite and fits together.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -110,6 +111,10 @@ class Embeddings:
             self.query[np.asarray(query_rows)], self.gallery[np.asarray(gallery_rows)], self.metric
         )
 
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of the content."""
+        return _digest(self.metric, self.query, self.gallery)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save to one ``.npz`` file; the same embeddings give the same bytes."""
         write_archive(
@@ -181,6 +186,10 @@ class ScoreMatrix:
         """Return the scores of these rows and columns (positions or masks)."""
         part = self.array[np.asarray(query_rows)][:, np.asarray(gallery_rows)]
         return ScoreMatrix(part, higher_is_better=self.higher_is_better)
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of the content."""
+        return _digest(str(self.higher_is_better), self.array)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save to one ``.npz`` file; the same matrix gives the same bytes."""
@@ -291,6 +300,10 @@ class RankedLists:
         scores = None if self.scores is None else self.scores[rows]
         return RankedLists(self.indices[rows], scores, higher_is_better=self.higher_is_better)
 
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of the content."""
+        return _digest(str(self.higher_is_better), self.indices, self.scores)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save to one ``.npz`` file; the same lists give the same bytes."""
         arrays = {"indices": self.indices}
@@ -314,6 +327,17 @@ class RankedLists:
 
 
 Scores: TypeAlias = Embeddings | ScoreMatrix | RankedLists
+
+
+def _digest(text: str, *arrays: Array | None) -> str:
+    digest = hashlib.sha256(text.encode())
+    for array in arrays:
+        if array is None:
+            continue
+        digest.update(f"\0{array.dtype.str}\0{array.shape}\0".encode())
+        for block in _row_blocks(array):
+            digest.update(np.ascontiguousarray(array[block]).tobytes())
+    return digest.hexdigest()
 
 
 def _load_array(given: Any, what: str) -> Array:

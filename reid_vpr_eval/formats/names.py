@@ -178,8 +178,7 @@ GRAMMARS: Mapping[str, Grammar] = MappingProxyType(
 def compile_grammar(grammar: str) -> Grammar:
     """Return a named grammar, or the one that a regular expression stands for.
 
-    The expression is searched in the path below the side's folder, and its named groups
-    become columns, of text as yet: whether a column is of integers depends on all of it.
+    Its named groups give text as yet: whether a column is of integers depends on all of it.
 
     Raises
     ------

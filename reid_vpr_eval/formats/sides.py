@@ -1,4 +1,15 @@
-"""Both sides of an evaluation as they are named on a command line, with the ids of their rows."""
+"""Both sides of an evaluation as they are named on a command line, with the ids of their rows.
+
+Equal ids on both sides mean one item. Ids that the source has are kept. Else:
+
+- images in folders and zips: the path below the deepest folder that holds both sides;
+- names in lists: likewise where the listed images exist. Where they do not: the name,
+  if one list is given for both sides, or if every name has a folder part and none of
+  these folders is in both lists. Otherwise no ids, as equal bare names can be two items;
+- one table for both sides: row positions, counted before ``where``. A file that holds
+  both sides apart is two tables;
+- two tables: no ids.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +105,7 @@ def read_sides(
     query_features: Source | None = None,
     gallery_features: Source | None = None,
 ) -> tuple[Side, Side]:
-    """Read both sides, and give their rows ids.
+    """Read both sides, and give their rows ids, as the top of this module says.
 
     Parameters
     ----------
@@ -105,18 +116,6 @@ def read_sides(
     query_features, gallery_features : path, optional
         Features in files of their own: a row for every sample, or for every sample that
         ``where`` keeps.
-
-    Notes
-    -----
-    Equal ids on both sides mean one item. Ids that the source has are kept. Else:
-
-    - images in folders and zips: the path below the deepest folder that holds both sides;
-    - names in lists: likewise where the listed images exist. Where they do not: the name,
-      if one list is given for both sides, or if every name has a folder part and none of
-      these folders is in both lists. Otherwise no ids, as equal bare names can be two items;
-    - one table for both sides: row positions, counted before ``where``. A file that holds
-      both sides apart is two tables;
-    - two tables: no ids.
 
     Raises
     ------

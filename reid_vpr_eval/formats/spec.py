@@ -55,21 +55,10 @@ def apply_spec(
     another form are left as they are. ``where`` sees the values before ``aliases``. Ids need
     to be unique only among the rows that are kept.
 
-    Parameters
-    ----------
-    samples : Samples
-        One side, all rows.
-    spec : SideSpec
-        What the protocol says of this side.
-    side : {"query", "gallery"}
-        Named in errors.
-
     Returns
     -------
-    samples : Samples
-        The rows that are kept, with every column in its place.
-    rows : array of int64
-        Their positions in the samples that were given.
+    samples, rows : Samples and array of int64
+        The rows that are kept, and their positions in the samples that were given.
 
     Raises
     ------
@@ -80,10 +69,9 @@ def apply_spec(
 
     Examples
     --------
-    >>> samples = Samples.from_columns(floor=["a", "b"], split=["query", "gallery"])
-    >>> spec = SideSpec(columns={"label": "floor"}, where={"split": "gallery"})
-    >>> kept, rows = apply_spec(samples, spec, side="gallery")
-    >>> kept.values("label").tolist(), rows.tolist()
+    >>> samples = Samples.from_columns(floor=["a", "b"])
+    >>> kept, rows = apply_spec(samples, SideSpec(where={"floor": "b"}), side="query")
+    >>> kept.values("floor").tolist(), rows.tolist()
     (['b'], [1])
     """
     late = {to: source for to, source in spec.columns.items() if canonical_column(to) == "id"}

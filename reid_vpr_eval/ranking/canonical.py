@@ -31,7 +31,7 @@ def tree_sum(terms: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         half = 1 << ((width - 1).bit_length() - 1)
         terms[:, : width - half] += terms[:, half:width]
         width = half
-    return terms[:, 0].copy()
+    return np.array(terms[:, 0])
 
 
 def components(vectors: Array) -> Array:
@@ -83,7 +83,7 @@ def pair_scores(ours: Array, theirs: Array, *, squared_distance: bool) -> npt.ND
 def _power_of_two(part: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return, for each row, the power of two that brings its largest component near 1."""
     _, exponent = np.frexp(np.abs(part).max(axis=1))
-    return np.ldexp(1.0, np.clip(-exponent, -1022, 1022))
+    return np.asarray(np.ldexp(1.0, np.clip(-exponent, -1022, 1022)))
 
 
 def _chunks(n: int, dim: int) -> list[slice]:

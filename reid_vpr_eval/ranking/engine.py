@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -186,16 +187,16 @@ class _Layout:
         for wide in (part.wide for part in (relevance, *others) if part.wide is not None):
             combos, code = np.unique(np.stack([code, wide]), axis=1, return_inverse=True)
             names = [f"{names[old]}/{value}" for old, value in combos.T.tolist()]
-        code = code.ravel().astype(np.int32)
+        row_stratum: npt.NDArray[np.int32] = code.ravel().astype(np.int32)
         apart = None
         ranked = ~relevance.ignored_gallery
         if count_ignored and relevance.ignored_gallery.any():
             apart = len(names)
             names.append(IGNORED_STRATUM)
-            code[relevance.ignored_gallery] = apart
+            row_stratum[relevance.ignored_gallery] = apart
             ranked = np.ones(n, bool)
-        kept = stratum_mask(relevance, code, len(names), apart)
-        return cls(tuple(names), code, kept, ranked)
+        kept = stratum_mask(relevance, row_stratum, len(names), apart)
+        return cls(tuple(names), row_stratum, kept, ranked)
 
     def columns(self, part: tuple[int, int]) -> npt.NDArray[np.int64]:
         """Return the gallery rows to be counted, stratum by stratum."""
@@ -292,7 +293,7 @@ def _tiles(
     edges = np.flatnonzero(np.diff(strata)) + 1
     tiles = []
     bounds = [0, *edges.tolist(), len(columns)] if len(columns) else []
-    for begin, end in zip(bounds[:-1], bounds[1:], strict=True):
+    for begin, end in pairwise(bounds):
         for start in range(begin, end, width):
             rows = columns[start : min(start + width, end)]
             tiles.append(Tile(start, rows, int(strata[start])))

@@ -212,7 +212,7 @@ class Ranking:
                 f"{slices[at + 1, 0]}:{slices[at + 1, 1]} share rows that would be counted twice"
             )
         sums: dict[str, Any] = {
-            name: sum(getattr(part, name).astype(np.int64) for part in parts).astype(np.uint32)  # type: ignore[union-attr]
+            name: np.sum([getattr(part, name) for part in parts], axis=0, dtype=np.uint32)
             for name in _COUNTS
         }
         total = np.sum([part.n_unjudged for part in parts], axis=0)
@@ -288,9 +288,12 @@ def _check_mergeable(first: Ranking, part: Ranking, number: int) -> None:
 
 def _merge_best(parts: Sequence[Ranking]) -> dict[str, Any]:
     """Pick the best unjudged items of several slices: by score, then tie order."""
-    lone = [np.stack([p.best_item for p in parts], 1), np.stack([p.best_score for p in parts], 1)]
-    ties = np.stack([p.best_tie for p in parts], 1)
-    item, score, tie = best_first(lone[0], lone[1], ties, 1)
+    item, score, tie = best_first(
+        np.stack([part.best_item for part in parts], 1),
+        np.stack([part.best_score for part in parts], 1),
+        np.stack([part.best_tie for part in parts], 1),
+        1,
+    )
     unknown = np.any([p.best_item == -2 for p in parts], axis=0)
     merged: dict[str, Any] = {
         "best_item": np.where(unknown, -2, item[:, 0]),

@@ -92,15 +92,15 @@ class EmbeddingSource:
     ) -> tuple[Array, npt.NDArray[np.float64]]:
         """Return a tile of scores and the error bound of each of its rows."""
         theirs, their_norms = prepared
-        product = self._fast_query[queries] @ theirs.T
+        product: Array = self._fast_query[queries] @ theirs.T
         if self._unit:
             ours_long, theirs_long = np.ones(len(product)), 1.0
         else:
             ours_long, theirs_long = self._query_norms[queries], float(their_norms.max())
         if self._squared:
-            product *= 2
-            product -= (their_norms**2).astype(self._type)
-            product -= (ours_long**2).astype(self._type)[:, None]
+            np.multiply(product, 2, out=product)
+            np.subtract(product, (their_norms**2).astype(self._type), out=product)
+            np.subtract(product, (ours_long**2).astype(self._type)[:, None], out=product)
         return product, self._bound(ours_long, theirs_long)
 
     def _bound(self, ours: npt.NDArray[np.float64], theirs: float) -> npt.NDArray[np.float64]:
@@ -117,7 +117,7 @@ class EmbeddingSource:
         relative = self.dim * unit / (1 - self.dim * unit)
         own = (np.log2(max(self.dim, 2)) + 4) * 2.0**-53
         if self._squared:
-            bound = 2 * relative * ours * theirs + (6 * unit + own) * (ours + theirs) ** 2
+            bound = 2 * relative * ours * theirs + (6 * unit + 3 * own) * (ours + theirs) ** 2
         else:
             bound = (relative + own) * ours * theirs
         return np.asarray(bound * (1 + 1e-6) + (self.dim + 4) * smallest)
@@ -162,7 +162,7 @@ class MatrixSource:
         part = self._matrix[queries][:, prepared]
         kept = np.float32 if part.dtype in (np.float16, np.float32) else np.float64
         tile = part.astype(kept)
-        tile *= self._sign
+        np.multiply(tile, self._sign, out=tile)
         return tile, np.zeros(len(tile))
 
 

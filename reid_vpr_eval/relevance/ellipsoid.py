@@ -12,7 +12,9 @@ import numpy.typing as npt
 from reid_vpr_eval.errors import RelevanceError
 from reid_vpr_eval.samples import Samples
 
-__all__ = ["ROUNDING", "Zone", "degrees_of", "earth_centred", "metres_of_chord", "parse_zone"]
+__all__ = [
+    "ROUNDING", "Zone", "degrees_of", "earth_centred", "metres_of_chord", "parse_zone", "point",
+]  # fmt: skip
 
 _EQUATOR = 6378137.0
 _FLATTENING = 1 / 298.257223563
@@ -110,7 +112,7 @@ def metres_of_chord(
         from geopy.distance import geodesic
 
         for pair in np.flatnonzero(open_pairs):
-            metres[pair] = geodesic(_point(ours[pair]), _point(theirs[pair])).meters
+            metres[pair] = geodesic(point(ours[pair]), point(theirs[pair])).meters
     return metres
 
 
@@ -120,5 +122,6 @@ def _arc(chord: npt.NDArray[np.float64], radius: float) -> npt.NDArray[np.float6
     return np.where(sine < 1.0, arc, np.inf if radius == _TIGHTEST else np.pi * radius)
 
 
-def _point(degrees: npt.NDArray[np.float64]) -> tuple[float, float]:
+def point(degrees: npt.NDArray[np.float64]) -> tuple[float, float]:
+    """Return latitude and longitude as geopy takes them."""
     return float(degrees[0]), float((degrees[1] + 180) % 360 - 180)

@@ -25,7 +25,7 @@ from reid_vpr_eval.relevance.pairs import (
 )
 from reid_vpr_eval.samples import Samples
 
-__all__ = ["within_metres"]
+__all__ = ["metres_between", "within_metres"]
 
 _QUERIES_AT_ONCE = 512
 _SLACK = 1e-9
@@ -112,6 +112,38 @@ def within_metres(
         no_positive=no_positive,
         note=_note(query, gallery, kind, radii[0]),
     )
+
+
+def metres_between(
+    query: Samples, gallery: Samples, coordinates: Literal["utm", "latlon"] | None = None
+) -> npt.NDArray[np.float64]:
+    """Return the metres from each row of one side to the same row of the other.
+
+    In the plane of their UTM zone, or on the ellipsoid (geopy's geodesic).
+    """
+    from geopy.distance import geodesic
+
+    kind = coordinates or _which(query, gallery)
+    sides = (query, gallery)
+    planes = _planes(query, gallery) if kind == "utm" else None
+    metres = np.zeros(query.n)
+    apart = np.ones(query.n, bool)
+    if kind == "utm":
+        east, north = ([side.values(name) for side in sides] for name in ("east", "north"))
+        metres = np.sqrt((east[0] - east[1]) ** 2 + (north[0] - north[1]) ** 2)
+        apart = np.zeros(query.n, bool) if planes is None else planes[0] != planes[1]
+    if apart.any():
+        if planes is None:
+            points = [np.stack([side.values("lat"), side.values("lon")], 1) for side in sides]
+        else:
+            points = [
+                ellipsoid.degrees_of(side, plane, planes[2])
+                for side, plane in zip(sides, planes[:2], strict=True)
+            ]
+        for row in np.flatnonzero(apart):
+            ends = (ellipsoid.point(points[0][row]), ellipsoid.point(points[1][row]))
+            metres[row] = geodesic(*ends).meters
+    return metres
 
 
 def _check_radii(radius: float | Sequence[float]) -> list[float]:

@@ -1,0 +1,192 @@
+"""The table of queries: where each stands, what it found first, and the top-k lists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reid_vpr_eval.metrics import compute
+from reid_vpr_eval.metrics.reading import Reading
+from reid_vpr_eval.protocol import Protocol, WithinRule
+from reid_vpr_eval.ranking import Ranking
+from reid_vpr_eval.relevance.geography import metres_between
+from reid_vpr_eval.relevance.pairs import IGNORED, POSITIVE
+from reid_vpr_eval.samples import Samples
+from reid_vpr_eval.scores import Scores
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["per_query_table", "top_lists"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+def per_query_table(
+    ranking: Ranking,
+    query: Samples,
+    gallery: Samples,
+    scores: Scores,
+    protocol: Protocol,
+    policies: Mapping[str, Any],
+) -> pd.DataFrame:
+    """Return one row a query.
+
+    Columns: query_id, label and camera where there are any, n_positive, n_ignored,
+    first_rank, ap, inp (expected values under ties; empty where the query is not in the
+    mean), top1_id, top1_score, top1_correct (first in tie order), best_positive_id,
+    best_positive_score, n_tied (items that are no positives but tie with one), and for
+    places top1_error_m.
+    """
+    import pandas as pd
+
+    wanted = ["MeanR"] if ranking.keep == "first" else ["MeanR", "mAP", "mINP"]
+    values = compute(ranking, wanted, **(dict(policies) | {"unretrieved": "zero"}))
+    empty = np.full(query.n, np.nan)
+    reading = Reading.of(ranking)
+    best = _best_judged(ranking, IGNORED)
+    positive = _best_judged(ranking, None)
+    top_item, top_score, correct = _top_one(ranking, best)
+    columns: dict[str, Any] = {"query_id": _names(query, np.arange(query.n))}
+    for name in ("label", "camera"):
+        if name in query and not query.missing(name).any():
+            columns[name] = query.values(name)
+    columns |= {
+        "n_positive": ranking.n_positive,
+        "n_ignored": ranking.n_ignored,
+        "first_rank": values.per_query("MeanR"),
+        "ap": values.per_query("mAP") if "mAP" in wanted else empty,
+        "inp": values.per_query("mINP") if "mAP" in wanted else empty,
+        "top1_id": _names(gallery, top_item),
+        "top1_score": _as_given(top_score, scores),
+        "top1_correct": correct,
+        "best_positive_id": _names(gallery, _pick(ranking.item, positive, -1)),
+        "best_positive_score": _as_given(_pick(ranking.score, positive, np.nan), scores),
+        "n_tied": np.bincount(
+            reading.query, weights=reading.items - reading.right, minlength=query.n
+        ).astype(np.int64),
+    }
+    if isinstance(protocol.relevance, WithinRule):
+        found = np.flatnonzero(top_item >= 0)
+        metres = np.full(query.n, np.nan)
+        metres[found] = metres_between(query.take(found), gallery.take(top_item[found]),
+                                       protocol.relevance.coordinates)  # fmt: skip
+        columns["top1_error_m"] = metres
+    return pd.DataFrame(columns)
+
+
+def top_lists(
+    ranking: Ranking, query: Samples, gallery: Samples, scores: Scores
+) -> pd.DataFrame:
+    """Return the first k items of each query, judged and unjudged, ignored ones left out.
+
+    Columns: query_id, rank, item_id, score, positive.
+    """
+    import pandas as pd
+
+    rows, ranks, items, values, positive = merged_top(ranking)
+    return pd.DataFrame(
+        {
+            "query_id": _names(query, rows),
+            "rank": ranks,
+            "item_id": _names(gallery, items),
+            "score": _as_given(values, scores),
+            "positive": positive,
+        }
+    )
+
+
+def merged_top(
+    ranking: Ranking,
+) -> tuple[Ints, Ints, Ints, Floats, npt.NDArray[np.bool_]]:
+    """Return query, rank, item, score and whether positive, for all top-k lists."""
+    assert ranking.top_item is not None  # noqa: S101 (asked by callers)
+    assert ranking.top_score is not None  # noqa: S101
+    k = ranking.top_item.shape[1]
+    role = ranking.effective_role
+    rank = _index_rank(ranking)
+    judged = np.flatnonzero((role != IGNORED) & ranking.found & (rank <= k))
+    pair_query = ranking.query_of_pair
+    taken = np.zeros((ranking.n_query, k), bool)
+    items = np.full((ranking.n_query, k), -1, np.int64)
+    scores = np.full((ranking.n_query, k), np.nan)
+    positive = np.zeros((ranking.n_query, k), bool)
+    place = (pair_query[judged], rank[judged] - 1)
+    taken[place], items[place], scores[place] = True, ranking.item[judged], ranking.score[judged]
+    positive[place] = role[judged] == POSITIVE
+    free_query, free_place = np.nonzero(~taken)
+    nth = np.arange(len(free_query)) - np.searchsorted(free_query, free_query)
+    items[free_query, free_place] = ranking.top_item[free_query, nth]
+    scores[free_query, free_place] = ranking.top_score[free_query, nth]
+    rows, columns = np.nonzero(items >= 0)
+    return (
+        rows,
+        columns + 1,
+        items[rows, columns],
+        scores[rows, columns],
+        positive[rows, columns],
+    )
+
+
+def _index_rank(ranking: Ranking) -> Ints:
+    """Return the 1-based rank of each judged pair in tie order (ignored ones: without sense)."""
+    ordered = np.empty(len(ranking.item), np.int64)
+    pair_query = ranking.query_of_pair
+    ordered[ranking.offsets[pair_query] + ranking.order] = np.arange(len(ranking.item))
+    stays = (ranking.effective_role != IGNORED)[ordered] & ranking.found[ordered]
+    running = np.cumsum(stays) - stays
+    base = np.concatenate([running, [0]])[ranking.offsets[:-1]]
+    earlier = np.empty(len(ranking.item), np.int64)
+    earlier[ordered] = running - base[pair_query]
+    return np.asarray(ranking.counted("above") + ranking.counted("tied_before") + earlier + 1)
+
+
+def _best_judged(ranking: Ranking, without: int | None) -> Ints:
+    """Return the best judged pair of each query (-1: none): not ignored, or positive only."""
+    role = ranking.effective_role
+    chosen = role != without if without is not None else role == POSITIVE
+    pairs = np.flatnonzero(chosen & ranking.found)
+    query = ranking.query_of_pair[pairs]
+    order = np.lexsort((ranking.order[pairs], query))
+    first = np.ones(len(order), bool)
+    first[1:] = query[order][1:] != query[order][:-1]
+    best = np.full(ranking.n_query, -1, np.int64)
+    best[query[order][first]] = pairs[order][first]
+    return best
+
+
+def _top_one(ranking: Ranking, best: Ints) -> tuple[Ints, Floats, npt.NDArray[np.bool_]]:
+    """Return item, score and correctness of what stands first, judged or not."""
+    score = _pick(ranking.score, best, -np.inf)
+    earlier = _pick(ranking.counted("tied_before"), best, 0)
+    other = ranking.best_score
+    none = ranking.best_item < 0
+    judged_first = (best >= 0) & (none | (score > other) | ((score == other) & (earlier == 0)))
+    item = np.where(judged_first, _pick(ranking.item, best, -1), ranking.best_item)
+    value = np.where(judged_first, score, other)
+    correct = judged_first & (_pick(ranking.effective_role, best, 0) == POSITIVE)
+    return item, np.where(item >= 0, value, np.nan), correct
+
+
+def _pick(values: npt.NDArray[Any], pairs: Ints, missing: float) -> npt.NDArray[Any]:
+    out = np.full(len(pairs), missing, dtype=float if values.dtype.kind == "f" else np.int64)
+    out[pairs >= 0] = values[pairs[pairs >= 0]]
+    return out
+
+
+def _names(samples: Samples, rows: Ints) -> list[Any]:
+    """Return ids (row numbers where there are none); None for no item."""
+    ids = samples.ids
+    return [None if r < 0 else (r if ids is None else ids[r].item()) for r in rows.tolist()]
+
+
+def _as_given(values: Floats, scores: Scores) -> Floats:
+    """Return scores as they were given: distances positive, Euclidean ones as roots."""
+    if getattr(scores, "higher_is_better", True) or getattr(scores, "scores", values) is None:
+        return values
+    distances = -values + 0.0
+    return np.sqrt(distances) if getattr(scores, "metric", "") == "euclidean" else distances
