@@ -253,20 +253,22 @@ class Expected(View):
         length = group.items
         if k is not None:
             length = np.clip(self._cut(k) - group.before, 0, group.items)
-        sums = np.zeros(len(length))
-        for part in _parts(length):
-            sums[part] = self._total_of(part, length[part], slope, offset)
-        return self._sum(group.query, sums * (group.right / group.items))
+        alike = np.stack([group.before, group.items, group.right, group.right_before, length])
+        first, same = _distinct(alike)
+        sums = np.zeros(len(first))
+        for part in _parts(length[first]):
+            sums[part] = self._total_of(first[part], length[first[part]], slope, offset)
+        return self._sum(group.query, sums[same] * (group.right / group.items))
 
     def _total_of(
-        self, part: slice, length: Ints, slope: OfRank, offset: OfRank | None
+        self, groups: Ints, length: Ints, slope: OfRank, offset: OfRank | None
     ) -> Floats:
         group = self.reading
         number = np.repeat(np.arange(len(length)), length)
         place = np.arange(len(number)) - np.repeat(np.cumsum(length) - length, length)
-        rank = (group.before[part][number] + place + 1).astype(float)
-        step = (group.right[part] - 1) / np.maximum(group.items[part] - 1, 1)
-        mean_number = group.right_before[part][number] + 1 + place * step[number]
+        rank = (group.before[groups][number] + place + 1).astype(float)
+        step = (group.right[groups] - 1) / np.maximum(group.items[groups] - 1, 1)
+        mean_number = group.right_before[groups][number] + 1 + place * step[number]
         terms = slope(rank) * mean_number
         if offset is not None:
             terms = terms + offset(rank)
@@ -278,8 +280,10 @@ class Expected(View):
         P(first at j) = C(n - j, r - 1) / C(n, r), by its recurrence. `value` gets the place
         and which of the groups it is asked for.
         """
-        n = self.reading.items[groups]
-        r = self.reading.right[groups]
+        alike = np.stack([a[groups] for a in (self.reading.before, self.reading.items,
+                                              self.reading.right)])  # fmt: skip
+        first, same = _distinct(alike)
+        n, r = alike[1, first], alike[2, first]
         longest = n - r + 1
         order = np.argsort(-longest, kind="stable")
         n, r, ascending = n[order], r[order], longest[order][::-1]
@@ -289,11 +293,11 @@ class Expected(View):
             open_ = len(n) - int(np.searchsorted(ascending, j, side="left"))
             left = n[:open_] - j + 1
             chance = survival[:open_] * (r[:open_] / left)
-            mean[:open_] += chance * value(j, order[:open_])
+            mean[:open_] += chance * value(j, first[order[:open_]])
             survival[:open_] *= (left - r[:open_]) / left
         out = np.empty(len(n))
         out[order] = mean
-        return out
+        return out[same]
 
 
 def view_of(reading: Reading, ties: str) -> View:
@@ -301,6 +305,22 @@ def view_of(reading: Reading, ties: str) -> View:
     if ties == "expected":
         return Expected(reading)
     return Ordered(reading, ties)  # type: ignore[arg-type]
+
+
+def _distinct(columns: Ints) -> tuple[Ints, Ints]:
+    """Find columns that are alike: where each distinct one stands first, and which each is.
+
+    Single items are taken as they are: only larger groups are worth a search.
+    """
+    large = np.flatnonzero(columns[1] > 1)
+    first = np.arange(columns.shape[1])
+    if len(large):
+        _, places, same = np.unique(
+            columns[:, large], axis=1, return_index=True, return_inverse=True
+        )
+        first[large] = large[places][same.ravel()]
+    kept, number = np.unique(first, return_inverse=True)
+    return kept, number
 
 
 def _parts(length: Ints) -> list[slice]:
