@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reid_vpr_eval.demo.showcase import Showcase, show
 from reid_vpr_eval.demo.world import World, render_world
 
-__all__ = ["World", "render_world"]
+__all__ = ["Showcase", "World", "render_world", "show"]

@@ -173,8 +173,8 @@ class Relevance:
         kept : bool array (n_query, n_values)
             True where the query keeps the rows of that code.
         """
-        codes = np.asarray(values, dtype=np.int32)
-        mask = np.asarray(kept, dtype=bool)
+        codes = np.array(values, dtype=np.int32)
+        mask = np.array(kept, dtype=bool)
         if codes.shape != (self.n_gallery,) or mask.ndim != 2 or len(mask) != self.n_query:
             raise RelevanceError(
                 f"a wide ignore needs {self.n_gallery} codes and a mask of {self.n_query} rows, "
@@ -308,7 +308,7 @@ def _column(
 ) -> npt.NDArray[Any]:
     if given is None:
         return np.full(size, default, dtype=kind)
-    array = np.asarray(given, dtype=kind)
+    array = np.array(given, dtype=kind)
     if array.shape != (size,):
         raise RelevanceError(f"{name} has the shape {array.shape}; ({size},) is needed")
     return array

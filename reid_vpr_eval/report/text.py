@@ -1,0 +1,122 @@
+"""A result as text: for people, for papers, and for scripts that parse other tools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+
+from reid_vpr_eval.errors import FormatError
+from reid_vpr_eval.metrics import parse
+from reid_vpr_eval.result import Result, shown, spelled
+
+__all__ = ["FORMATS", "hit_rates", "render"]
+
+_CUTS = (1, 5, 10, 20)
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    **{mark: f"\\{mark}" for mark in "&%$#_{}"},
+}
+
+
+def render(result: Result, format: str = "table") -> str:
+    """Return a result as text, without a final line break.
+
+    Parameters
+    ----------
+    result : Result
+        What to print.
+    format : {"table", "json", "tsv", "latex", "torchreid", "vpr"}
+        ``table``: as the result prints itself. ``json``: the content of result.json.
+        ``tsv``: a metric and its value a line, at full precision. ``latex``: a tabular
+        for the package booktabs. ``torchreid`` and ``vpr``: the lines that these tools
+        print and that scripts parse.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    FormatError
+        If there is no such format.
+    """
+    if format not in FORMATS:
+        raise FormatError(f"no format is called {format!r}: one of {', '.join(FORMATS)} is needed")
+    return FORMATS[format](result)
+
+
+def hit_rates(result: Result, cuts: tuple[int, ...] = ()) -> dict[int, float]:
+    """Return the hit rates by whole cut-off: the reported ones, and these from the curve.
+
+    The curve is a mean over queries: under a macro average it adds nothing.
+    """
+    names = [parse(name) for name in result.metrics]
+    found = {
+        int(name.k): result.metrics[str(name)]
+        for name in names
+        if name.name == "CMC" and name.k.isdecimal()
+    }
+    absent = [k for k in cuts if k not in found]
+    if absent and not result.protocol.evaluation.macro:
+        curve = result.curve("CMC", max(absent))
+        values = dict(zip(curve["k"].tolist(), curve["value"].tolist(), strict=True))
+        found |= {k: values[k] for k in absent}
+    return dict(sorted(found.items()))
+
+
+def _json(result: Result) -> str:
+    return json.dumps(
+        result.document(), sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False
+    )
+
+
+def _tsv(result: Result) -> str:
+    return "\n".join(f"{name}\t{float(value)!r}" for name, value in result.metrics.items())
+
+
+def _latex(result: Result) -> str:
+    protocol = result.protocol
+    names = [_escaped(spelled(name, protocol)) for name in result.metrics]
+    values = [shown(name, value) for name, value in result.metrics.items()]
+    lines = [
+        rf"\begin{{tabular}}{{l{'r' * len(names)}}}",
+        r"\toprule",
+        " & ".join(["Protocol", *names]) + r" \\",
+        r"\midrule",
+        " & ".join([_escaped(protocol.title or protocol.name), *values]) + r" \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    return "\n".join(lines)
+
+
+def _escaped(text: str) -> str:
+    return "".join(_LATEX.get(letter, letter) for letter in " ".join(text.split()))
+
+
+def _torchreid(result: Result) -> str:
+    rates = hit_rates(result, _CUTS)
+    lines = [f"mAP: {result.metrics['mAP']:.1%}"] if "mAP" in list(result.metrics) else []
+    lines += [f"Rank-{k:<3}: {rates[k]:.1%}" for k in _CUTS if k in rates]
+    return "\n".join(lines)
+
+
+def _vpr(result: Result) -> str:
+    rates = hit_rates(result) or hit_rates(result, _CUTS)
+    return ", ".join(f"R@{k}: {100 * value:.1f}" for k, value in rates.items())
+
+
+#: How each format is written, by name.
+FORMATS: Mapping[str, Callable[[Result], str]] = {
+    "table": str,
+    "json": _json,
+    "tsv": _tsv,
+    "latex": _latex,
+    "torchreid": _torchreid,
+    "vpr": _vpr,
+}

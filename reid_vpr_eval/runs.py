@@ -1,0 +1,263 @@
+"""From files to a run folder: read both sides, score them, evaluate, write everything."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from reid_vpr_eval.errors import AlignmentError, FormatError, InputNotFoundError, ScoreError
+from reid_vpr_eval.evaluation import Expected, evaluate_prepared, side_spec
+from reid_vpr_eval.formats import Side, open_image, read_features, read_sides
+from reid_vpr_eval.protocol import Protocol
+from reid_vpr_eval.result import Result
+from reid_vpr_eval.scores import Embeddings, RankedLists, ScoreMatrix, Scores
+
+__all__ = ["Inputs", "Loaded", "encode_side", "load_inputs", "run", "run_folder"]
+
+#: Called with what is being done, how much of it is done, and how much there is.
+Progress: TypeAlias = Callable[[str, int, int], None]
+
+_PICTURES = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """The files of an evaluation.
+
+    `gallery` is the query side again if not given. Scores come from one place: features
+    (in the sides' own files or in files of their own), a matrix of similarities or of
+    distances, ranked lists, or images that `encoder` turns into features.
+    """
+
+    query: Path
+    gallery: Path | None = None
+    query_features: Path | None = None
+    gallery_features: Path | None = None
+    similarities: Path | None = None
+    distances: Path | None = None
+    ranked: Path | None = None
+    metric: str | None = None
+    encoder: str = "colour-texture"
+    cache: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loaded:
+    """Both sides as read, and the scores between them."""
+
+    query: Side
+    gallery: Side
+    scores: Scores | None
+
+
+def run(
+    protocol: Protocol,
+    inputs: Inputs,
+    *,
+    out: Path | None = None,
+    overwrite: bool = False,
+    expected: Expected = "enforce",
+    report: bool = True,
+    progress: Progress | None = None,
+    **counting: Any,
+) -> tuple[Result, Loaded]:
+    """Evaluate files by a protocol and, if `out` is given, write the run folder.
+
+    Raises
+    ------
+    ReidVprEvalError
+        Whatever is wrong with the input; nothing is written then.
+    """
+    if out is not None:
+        _check_target(out, overwrite)
+    loaded = load_inputs(protocol, inputs, progress=progress)
+    if loaded.scores is None:
+        raise ScoreError(
+            f"{inputs.query} holds neither features nor images: give --query-features and "
+            "--gallery-features, --similarities, --distances or --ranked"
+        )
+    with_images = loaded.query.root is not None and loaded.gallery.root is not None
+    if out is not None and report and with_images:
+        counting = {"top_k": max(_PICTURES, protocol.count.top_k), **counting}
+    options = {key: value for key, value in counting.items() if value is not None}
+    if progress is not None and not isinstance(loaded.scores, RankedLists):
+        options["progress"] = lambda done, total: progress("ranking", done, total)
+    result = evaluate_prepared(
+        protocol, loaded.query.samples, loaded.gallery.samples, loaded.scores,
+        expected=expected, **options,
+    )  # fmt: skip
+    if out is not None:
+        with run_folder(out) as folder:
+            result.save(folder, overwrite=overwrite or folder != out)
+            if report:
+                from reid_vpr_eval.report import Images, write_report
+
+                images = Images.of_sides(loaded.query, loaded.gallery) if with_images else None
+                write_report([result], folder, [images])
+    return result, loaded
+
+
+def load_inputs(
+    protocol: Protocol, inputs: Inputs, *, score: bool = True, progress: Progress | None = None
+) -> Loaded:
+    """Read both sides and make their scores (None if there is nothing to make them of)."""
+    given = [inputs.similarities, inputs.distances, inputs.ranked]
+    features = [inputs.query_features, inputs.gallery_features]
+    if sum(path is not None for path in given) + any(path is not None for path in features) > 1:
+        raise ScoreError(
+            "scores are given twice: choose features, --similarities, --distances or --ranked"
+        )
+    one_side = inputs.gallery is None
+    gallery = inputs.query if inputs.gallery is None else inputs.gallery
+    query_side, gallery_side = read_sides(
+        inputs.query,
+        gallery,
+        query_spec=side_spec(protocol, "query"),
+        gallery_spec=side_spec(protocol, "gallery"),
+        query_features=inputs.query_features,
+        gallery_features=inputs.query_features
+        if one_side and inputs.gallery_features is None
+        else inputs.gallery_features,
+    )
+    scores: Scores | None = None
+    if score:
+        matrix = _matrix(inputs, query_side, gallery_side)
+        scores = matrix or _embeddings(protocol, inputs, query_side, gallery_side, progress)
+    return Loaded(query_side, gallery_side, scores)
+
+
+def encode_side(
+    side: Side,
+    encoder: str,
+    *,
+    cache: Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> npt.NDArray[np.float32]:
+    """Encode the images of one side, (n, d) float32."""
+    from reid_vpr_eval.encoders import encode
+
+    names = [str(name) for name in side.samples.values("path")]
+    return encode(
+        lambda row: open_image(side, row), side.samples.n, encoder,
+        names=names, cache=cache, progress=progress,
+    )  # fmt: skip
+
+
+@contextmanager
+def run_folder(out: Path) -> Iterator[Path]:
+    """Give a folder to write a run into, that appears under its name only when complete.
+
+    A folder that is there already is written into, file by file.
+    """
+    if out.exists():
+        yield out
+        return
+    out.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
+    try:
+        yield partial
+        umask = os.umask(0)
+        os.umask(umask)
+        partial.chmod(0o777 & ~umask)
+        os.replace(partial, out)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+def _check_target(out: Path, overwrite: bool) -> None:
+    """Refuse early what could not be written after a long run."""
+    if out.exists() and not out.is_dir():
+        raise FormatError(f"{out} is a file: name a folder for the run")
+    holds_run = (out / "result.json").is_file()
+    if out.is_dir() and any(out.iterdir()) and not holds_run and not overwrite:
+        raise FormatError(
+            f"{out} holds other files: name a new folder, or allow it with --overwrite"
+        )
+
+
+def _matrix(inputs: Inputs, query: Side, gallery: Side) -> Scores | None:
+    for path, higher in ((inputs.similarities, True), (inputs.distances, False)):
+        if path is not None:
+            return _sized(ScoreMatrix(read_features(path), higher_is_better=higher), query,
+                          gallery, path)  # fmt: skip
+    if inputs.ranked is None:
+        return None
+    return _ranked(inputs.ranked)
+
+
+def _ranked(path: Path) -> RankedLists:
+    """Read ranked lists: an array of positions, or lists saved by this package."""
+    if not path.is_file():
+        raise InputNotFoundError(f"{path}: no such file (expected ranked lists)")
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            names = set(stored.files)
+    except AttributeError:
+        return RankedLists(np.load(path, allow_pickle=False))
+    except (OSError, ValueError, EOFError) as error:
+        raise FormatError(f"{path}: cannot be read as ranked lists ({error})") from error
+    if "header" in names:
+        return RankedLists.load(path)
+    with np.load(path, allow_pickle=False) as stored:
+        if "indices" not in names:
+            raise FormatError(f"{path}: no array 'indices'; it holds {', '.join(sorted(names))}")
+        return RankedLists(stored["indices"], stored["scores"] if "scores" in names else None)
+
+
+def _embeddings(
+    protocol: Protocol,
+    inputs: Inputs,
+    query: Side,
+    gallery: Side,
+    progress: Progress | None,
+) -> Scores | None:
+    vectors = [query.features, gallery.features]
+    for number, (name, side) in enumerate((("query", query), ("gallery", gallery))):
+        if vectors[number] is None and side.root is not None:
+            if number and query.root == side.root and query.source == side.source and _same(
+                query, side
+            ):
+                vectors[number] = vectors[0]
+                continue
+            show = _stage(progress, f"encoding {name}")
+            vectors[number] = encode_side(
+                side, inputs.encoder, cache=inputs.cache, progress=show
+            )
+    if vectors[0] is None and vectors[1] is None:
+        return None
+    for name, found in zip(("query", "gallery"), vectors, strict=True):
+        if found is None:
+            raise ScoreError(f"the {name} side has no features and no images, the other side has")
+    metric = inputs.metric or protocol.report.metric
+    return _sized(Embeddings(vectors[0], vectors[1], metric), query, gallery, query.source)
+
+
+def _same(query: Side, gallery: Side) -> bool:
+    return query.samples.fingerprint() == gallery.samples.fingerprint()
+
+
+def _stage(progress: Progress | None, what: str) -> Callable[[int, int], None] | None:
+    return None if progress is None else lambda done, total: progress(what, done, total)
+
+
+def _sized(
+    scores: Embeddings | ScoreMatrix, query: Side, gallery: Side, source: Path
+) -> Embeddings | ScoreMatrix:
+    wanted: dict[Literal["query", "gallery"], tuple[int, int]] = {
+        "query": (scores.n_query, query.samples.n),
+        "gallery": (scores.n_gallery, gallery.samples.n),
+    }
+    for side, (found, n) in wanted.items():
+        if found != n:
+            raise AlignmentError(f"{source}: scores for {found} {side} rows, samples {n}")
+    return scores
