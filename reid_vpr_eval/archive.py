@@ -12,6 +12,7 @@ import json
 import os
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -91,16 +92,20 @@ def read_archive(
         with source.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
         header = json.loads(str(arrays.pop(_HEADER)))
-    except (OSError, ValueError, EOFError, KeyError, AttributeError, zipfile.BadZipFile) as error:
+        found, found_version = header["kind"], int(header["version"])
+    except (
+        OSError, ValueError, EOFError, KeyError, TypeError, AttributeError, zipfile.BadZipFile,
+        zlib.error,
+    ) as error:  # fmt: skip
         raise FormatError(
             f"{source}: cannot be read as a saved {kind} ({error}); the file is truncated "
             "or was not written by this package: save it again"
         ) from error
-    if header.get("kind") != kind:
-        raise FormatError(f"{source}: holds a {header.get('kind')!r}, not a {kind!r}")
-    if header["version"] > version:
+    if found != kind:
+        raise FormatError(f"{source}: holds a {found!r}, not a {kind!r}")
+    if found_version > version:
         raise FormatError(
-            f"{source}: schema version {header['version']} is newer than this installation "
+            f"{source}: schema version {found_version} is newer than this installation "
             f"reads ({version}): update reid_vpr_eval"
         )
     return header, arrays

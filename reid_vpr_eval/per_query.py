@@ -73,8 +73,11 @@ def per_query_table(
     if isinstance(protocol.relevance, WithinRule):
         found = np.flatnonzero(top_item >= 0)
         metres = np.full(query.n, np.nan)
-        metres[found] = metres_between(query.take(found), gallery.take(top_item[found]),
-                                       protocol.relevance.coordinates)  # fmt: skip
+        # One item may be the first answer to several queries, so ids are left behind.
+        answers = gallery.without(["id"]).take(top_item[found])
+        metres[found] = metres_between(
+            query.take(found), answers, protocol.relevance.coordinates
+        )
         columns["top1_error_m"] = metres
     return pd.DataFrame(columns)
 

@@ -179,15 +179,17 @@ class Result:
                 f"{document.get('version')!r} is not read by this installation"
             )
         saved = document["protocol"]
+        protocol = Protocol.from_dict(_without_nulls(saved["resolved"]), source=str(source))
+        order = [str(parse(name)) for name in protocol.report.metrics]
         lists = source / "rankings.csv"
         environment = source / "environment.json"
         counts = source / "ranking.npz"
         return cls(
-            protocol=Protocol.from_dict(_without_nulls(saved["resolved"]), source=str(source)),
+            protocol=protocol,
             counts=document["counts"],
-            metrics=MetricValues(document["metrics"]),
-            ties=document["ties"],
-            chance=document["chance"],
+            metrics=MetricValues({name: document["metrics"][name] for name in order}),
+            ties={name: document["ties"][name] for name in order},
+            chance={name: document["chance"][name] for name in order},
             per_query=_read_table(source / "per_query.csv"),
             curves=pd.DataFrame(document["curves"], columns=list(_CURVE_COLUMNS)),
             inputs=document["inputs"],

@@ -47,7 +47,6 @@ ALIASES: Mapping[str, str] = {
     **dict.fromkeys(("image", "image_path", "img_path", "file", "filename", "file_name"), "path"),
 }
 
-_FLOAT32_INTEGERS = 2.0**24
 _FLOAT64_INTEGERS = 2.0**53
 
 
@@ -95,18 +94,19 @@ class Samples:
     _missing: Mapping[str, npt.NDArray[np.bool_]]
 
     def __init__(self, table: pd.DataFrame | Mapping[str, Any]) -> None:
-        names = [str(name) for name in table.keys()]  # noqa: SIM118 (a DataFrame)
-        values: dict[str, npt.NDArray[Any]] = {}
-        missing: dict[str, npt.NDArray[np.bool_]] = {}
-        given: dict[str, str] = {}
-        for name, raw_name in zip(names, table.keys(), strict=True):
-            kept = canonical_column(name)
+        given: dict[str, Any] = {}
+        for name in table.keys():  # noqa: SIM118 (a DataFrame)
+            kept = canonical_column(str(name))
             if kept in given:
                 raise FormatError(
-                    f"column {kept!r} is given twice, as {given[kept]!r} and as {name!r}: drop one"
+                    f"column {kept!r} is given twice, as {str(given[kept])!r} and as "
+                    f"{str(name)!r}: drop one"
                 )
             given[kept] = name
-            values[kept], missing[kept] = _read_column(kept, name, table[raw_name])
+        values: dict[str, npt.NDArray[Any]] = {}
+        missing: dict[str, npt.NDArray[np.bool_]] = {}
+        for kept, name in given.items():
+            values[kept], missing[kept] = _read_column(kept, str(name), table[name])
         lengths = {name: len(column) for name, column in values.items()}
         if len(set(lengths.values())) > 1:
             listed = ", ".join(f"{name}: {size}" for name, size in lengths.items())
@@ -134,7 +134,7 @@ class Samples:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save to one ``.npz`` file; the same samples give the same bytes."""
-        arrays = {f"value:{name}": column for name, column in self._values.items()}
+        arrays = {f"value:{name}": _tight(column) for name, column in self._values.items()}
         arrays |= {f"missing:{name}": mask for name, mask in self._missing.items() if mask.any()}
         write_archive(path, kind="samples", version=_VERSION, arrays=arrays)
 
@@ -211,17 +211,19 @@ class Samples:
 
     def take(self, rows: npt.ArrayLike) -> Samples:
         """Return the samples at these rows (positions, or a mask of length n)."""
-        chosen = np.asarray(rows)
+        wanted = np.asarray(rows)
+        chosen = np.arange(self.n)[wanted if wanted.size else wanted.astype(np.int64)]
+        chosen = np.atleast_1d(chosen)
         return self._of(
             {name: column[chosen] for name, column in self._values.items()},
             {name: mask[chosen] for name, mask in self._missing.items()},
-            n=self.n,
+            n=len(chosen),
         )
 
     def with_columns(self, **columns: Any) -> Samples:
         """Return samples with these columns added or replaced."""
         fresh = Samples(columns)
-        if self._values and fresh.n != self.n:
+        if self._values and columns and fresh.n != self.n:
             raise AlignmentError(
                 f"new columns have {fresh.n} rows, the samples {self.n}: they must be the same"
             )
@@ -243,7 +245,7 @@ class Samples:
             column = self._values[name]
             digest.update(f"{name}\0{column.dtype.kind}\0{len(column)}\0".encode())
             if column.dtype.kind == "U":
-                digest.update("\0".join(column.tolist()).encode())
+                digest.update("\0".join(column.tolist()).encode("utf-8", "surrogatepass"))
             else:
                 digest.update(np.ascontiguousarray(column).tobytes())
             digest.update(self._missing[name].tobytes())
@@ -258,6 +260,8 @@ class Samples:
     ) -> Samples:
         made = object.__new__(cls)
         size = len(next(iter(values.values()))) if values else n
+        for array in (*values.values(), *missing.values()):
+            array.setflags(write=False)
         object.__setattr__(made, "n", size)
         object.__setattr__(made, "_values", dict(values))
         object.__setattr__(made, "_missing", dict(missing))
@@ -294,7 +298,10 @@ class Samples:
 def _read_column(
     kept: str, name: str, raw: Any
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-    array, missing = _as_array(name, raw)
+    try:
+        array, missing = _as_array(name, raw)
+    except UnicodeDecodeError as error:
+        raise FormatError(f"column {name!r} holds bytes that are no UTF-8 text: {error}") from error
     if array.ndim != 1:
         raise FormatError(
             f"column {name!r} has the shape {array.shape}: one value a row is needed"
@@ -312,16 +319,23 @@ def _read_column(
 
 def _as_array(name: str, raw: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
     """Turn whatever holds a column into int64, float64, bool or str, and a mask."""
+    if isinstance(raw, np.ma.MaskedArray):
+        raw = raw.tolist()
     if hasattr(raw, "isna") and hasattr(raw, "to_numpy"):
-        missing = np.asarray(raw.isna(), dtype=bool)
-        whole = isinstance(raw.dtype, np.dtype) and raw.dtype.kind in "iufb"
-        array = np.asarray(raw.to_numpy() if whole else raw.to_numpy(dtype=object))
+        missing = np.array(raw.isna(), dtype=bool)
+        stored = getattr(raw.dtype, "numpy_dtype", raw.dtype)
+        if getattr(stored, "kind", "O") == "f":
+            array = np.array(raw.to_numpy(dtype=stored, na_value=np.nan))
+        elif isinstance(raw.dtype, np.dtype) and raw.dtype.kind in "iub":
+            array = np.array(raw.to_numpy())
+        else:
+            array = np.array(raw.to_numpy(dtype=object))
     elif isinstance(raw, list | tuple):
         array = np.empty(len(raw), dtype=object)
         array[:] = raw
         missing = np.array([_is_missing(value) for value in raw], dtype=bool)
     else:
-        array = np.array(raw)
+        array = np.array(np.asarray(raw))
         missing = np.zeros(array.shape, bool)
         if array.ndim == 1 and array.dtype.kind == "f":
             missing = np.isnan(array)
@@ -364,7 +378,11 @@ def _from_objects(
         if any(not -(2**63) <= int(v) < 2**63 for v in filled):
             raise FormatError(f"column {name!r} holds integers beyond 64 bits: make them strings")
         return np.array([int(v) for v in filled], dtype=np.int64)
-    return np.array(filled, dtype=np.float64 if kind == "number" else bool)
+    if kind == "boolean":
+        return np.array(filled, dtype=bool)
+    types = {type(value) for value, lost in zip(array, missing, strict=True) if not lost}
+    narrow = len(types) == 1 and issubclass(next(iter(types)), np.floating)
+    return np.array(filled, dtype=types.pop() if narrow else np.float64)
 
 
 def _kind_of(value: object) -> str:
@@ -390,11 +408,12 @@ def _plain(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return array.astype(np.int64)
     if array.dtype.kind == "f":
         if array.dtype.itemsize < np.dtype(np.float64).itemsize and array.size:
-            largest = np.nanmax(np.abs(array), initial=0.0)
-            if canonical_column(name) in KEY_COLUMNS and largest >= _FLOAT32_INTEGERS:
+            bits = np.finfo(array.dtype).nmant + 1
+            largest = np.abs(array[np.isfinite(array)]).max(initial=0.0)
+            if canonical_column(name) in KEY_COLUMNS and float(largest) >= 2.0**bits:
                 raise FormatError(
-                    f"column {name!r} is {array.dtype} and holds values above 2^24, which that "
-                    "type cannot tell apart: store it as integers"
+                    f"column {name!r} is {array.dtype} and holds values above 2^{bits}, which "
+                    "that type cannot tell apart: store it as integers"
                 )
         return array.astype(np.float64)
     if array.dtype.kind in "bU":
@@ -408,9 +427,9 @@ def _numbers(
     if array.dtype.kind not in "if":
         raise FormatError(
             f"column {name!r} holds {'strings' if array.dtype.kind == 'U' else array.dtype}, for "
-            f"example {array[0] if len(array) else ''!r}: numbers are needed"
+            f"example {array[:1].tolist()}: numbers are needed"
         )
-    array = array.astype(np.float64)
+    array = np.where(missing, np.nan, array.astype(np.float64))
     if np.isinf(array).any():
         rows = name_some(np.flatnonzero(np.isinf(array)))
         raise FormatError(f"column {name!r} is infinite in rows {rows}")
@@ -431,14 +450,19 @@ def _whole_numbers(
     name: str, array: npt.NDArray[Any], missing: npt.NDArray[np.bool_]
 ) -> npt.NDArray[Any]:
     filled = np.where(missing, 0.0, array)
-    bad = ~np.isfinite(filled) | (filled != np.floor(filled)) | (np.abs(filled) > _FLOAT64_INTEGERS)
+    bad = ~(np.abs(filled) < _FLOAT64_INTEGERS) | (filled != np.floor(filled))
     if bad.any():
         rows = np.flatnonzero(bad)
         raise FormatError(
             f"column {name!r} holds values that are not whole numbers in {len(rows)} rows "
-            f"(row {rows[0]}: {array[rows[0]]!r}): integers or strings are needed"
+            f"(row {rows[0]}: {array[rows[0]]}): integers or strings are needed"
         )
     return filled.astype(np.int64)
+
+
+def _tight(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Store strings no wider than the longest, whatever they were cut out of."""
+    return np.array(column.tolist(), dtype=np.str_) if column.dtype.kind == "U" else column
 
 
 def _check_labels(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -170,7 +171,7 @@ class ScoreMatrix:
             if largest > _EXACT_FLOAT64_INTEGER:
                 raise ScoreError("integer scores beyond 2^53 are not compared exactly: scale them")
         object.__setattr__(self, "array", matrix)
-        object.__setattr__(self, "higher_is_better", bool(higher_is_better))
+        object.__setattr__(self, "higher_is_better", _direction(higher_is_better))
 
     @property
     def n_query(self) -> int:
@@ -247,12 +248,11 @@ class RankedLists:
     ) -> None:
         items = _rectangle(indices)
         _check_lists(items)
-        values = None
-        if scores is not None:
-            values = _rectangle_of_scores(scores, items)
+        items.setflags(write=False)
+        values = None if scores is None else _rectangle_of_scores(scores, items)
         object.__setattr__(self, "indices", items)
         object.__setattr__(self, "scores", values)
-        object.__setattr__(self, "higher_is_better", bool(higher_is_better))
+        object.__setattr__(self, "higher_is_better", _direction(higher_is_better))
 
     @property
     def n_query(self) -> int:
@@ -281,6 +281,8 @@ class RankedLists:
         if not self.has_ids:
             return self
         names = np.asarray(gallery_ids).astype(np.str_)
+        if not len(names):
+            raise AlignmentError("the gallery side is empty: no ranked item is in it")
         order = np.argsort(names, kind="stable")
         found = np.minimum(np.searchsorted(names, self.indices, sorter=order), len(names) - 1)
         positions = order[found]
@@ -346,11 +348,11 @@ def _load_array(given: Any, what: str) -> Array:
         if not path.is_file():
             raise InputNotFoundError(f"{path}: no such file (expected the {what} as .npy)")
         try:
-            given = np.load(path, mmap_mode="r", allow_pickle=False)
+            given = np.lib.format.open_memmap(path, mode="r")
         except (OSError, ValueError, EOFError) as error:
+            if zipfile.is_zipfile(path):
+                raise FormatError(f"{path}: holds several arrays; give the array itself") from error
             raise FormatError(f"{path}: cannot be read as a .npy array ({error})") from error
-        if not isinstance(given, np.ndarray):
-            raise FormatError(f"{path}: holds several arrays; give the array itself")
     try:
         array = np.asarray(given)
     except ValueError as error:
@@ -374,6 +376,8 @@ def _load_vectors(given: Any, side: str) -> Array:
         raise ScoreError(f"the {side} side is empty: its features have the shape {vectors.shape}")
     if vectors.dtype.kind in "iub":
         largest = max(abs(int(vectors.min())), abs(int(vectors.max())))
+        if largest > _EXACT_FLOAT64_INTEGER:
+            raise ScoreError(f"{side} features hold integers beyond 2^53: give them as floats")
         return vectors.astype(np.float32 if largest <= _EXACT_FLOAT32_INTEGER else np.float64)
     if vectors.dtype.itemsize > np.dtype(np.float64).itemsize:
         return vectors.astype(np.float64)
@@ -419,25 +423,40 @@ def _rectangle(lists: Any) -> Array:
     """Bring lists of positions or ids to one rectangle, padded with -1 or ''."""
     if hasattr(lists, "__array__") and not isinstance(lists, list | tuple):
         array = np.asarray(lists)
-        if array.ndim == 2 and array.dtype.kind in "iuU":
-            return array if array.dtype.kind == "U" else array.astype(np.int64)
         if array.ndim != 2:
             raise ScoreError(f"ranked lists have the shape (n_query, k), not {array.shape}")
+        if array.size and array.dtype.kind in "iuU":
+            return array.copy() if array.dtype.kind == "U" else array.astype(np.int64)
         lists = array.tolist()
+    for number, row in enumerate(lists):
+        if isinstance(row, str) or not hasattr(row, "__iter__"):
+            raise ScoreError(f"ranked list {number} is {row!r}: a list of items is needed")
     rows = [list(row) for row in lists]
     if not rows:
         raise ScoreError("there are no ranked lists: the query side is empty")
     kinds = {isinstance(item, str) for row in rows for item in row}
     if len(kinds) > 1:
         raise ScoreError("ranked lists mix ids (strings) and positions (integers): use one kind")
-    width = max(1, *(len(row) for row in rows)) if rows else 1
+    width = max(1, *(len(row) for row in rows))
     if kinds == {True}:
         return np.array([row + [""] * (width - len(row)) for row in rows], dtype=np.str_)
     for number, row in enumerate(rows):
         for item in row:
-            if isinstance(item, bool) or int(item) != item:
+            if not _is_position(item):
                 raise ScoreError(f"ranked list {number} holds {item!r}, not a whole number")
     return np.array([row + [-1] * (width - len(row)) for row in rows], dtype=np.int64)
+
+
+def _is_position(item: Any) -> bool:
+    numbers = int | float | np.integer | np.floating
+    whole = isinstance(item, numbers) and not isinstance(item, bool) and item % 1 == 0
+    return whole and abs(item) < 2**63
+
+
+def _direction(higher_is_better: object) -> bool:
+    if not isinstance(higher_is_better, bool | np.bool_):
+        raise ScoreError(f"higher_is_better = {higher_is_better!r}: True or False is needed")
+    return bool(higher_is_better)
 
 
 def _check_lists(items: Array) -> None:
@@ -460,12 +479,15 @@ def _check_lists(items: Array) -> None:
 
 def _rectangle_of_scores(scores: Any, items: Array) -> npt.NDArray[np.float64]:
     present = items != "" if items.dtype.kind == "U" else items >= 0
-    rows: Sequence[Any] = list(scores)
+    rows: Sequence[Any] = list(scores if hasattr(scores, "__iter__") else np.asarray(scores))
     if len(rows) != len(items):
         raise ScoreError(f"{len(rows)} lists of scores for {len(items)} ranked lists")
     filled = np.full(items.shape, np.nan)
     for number, row in enumerate(rows):
-        values = np.asarray(row, dtype=np.float64)
+        try:
+            values = np.asarray(row, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ScoreError(f"the scores of list {number} are no numbers: {error}") from error
         if values.ndim != 1 or len(values) > items.shape[1]:
             raise ScoreError(f"list {number} has {values.size} scores for {items.shape[1]} places")
         filled[number, : len(values)] = values
@@ -473,4 +495,6 @@ def _rectangle_of_scores(scores: Any, items: Array) -> npt.NDArray[np.float64]:
     if bad.any():
         lists = name_some(np.flatnonzero(bad.any(axis=1)))
         raise ScoreError(f"ranked lists: a score is missing, NaN or infinite in lists {lists}")
-    return np.where(present, filled, np.nan)
+    filled[~present] = np.nan
+    filled.setflags(write=False)
+    return filled

@@ -124,4 +124,4 @@ def _arc(chord: npt.NDArray[np.float64], radius: float) -> npt.NDArray[np.float6
 
 def point(degrees: npt.NDArray[np.float64]) -> tuple[float, float]:
     """Return latitude and longitude as geopy takes them."""
-    return float(degrees[0]), float((degrees[1] + 180) % 360 - 180)
+    return float(degrees[0]), float(degrees[1])

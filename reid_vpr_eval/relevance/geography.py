@@ -88,6 +88,13 @@ def within_metres(
     """
     check_sides(query, gallery)
     radii = _check_radii(radius)
+    for name, value, known in (
+        ("self", self, ("exclude", "keep")),
+        ("coordinates", coordinates, ("utm", "latlon", None)),
+    ):
+        if value not in known:
+            choice = ", ".join(str(one) for one in known)
+            raise RelevanceError(f"{name} = {value!r}: one of {choice} is needed")
     kind = coordinates or _which(query, gallery)
     reach = max(radii)
     pairs = _utm_pairs if kind == "utm" else _latlon_pairs
@@ -147,7 +154,10 @@ def metres_between(
 
 
 def _check_radii(radius: float | Sequence[float]) -> list[float]:
-    radii = [float(r) for r in np.atleast_1d(np.asarray(radius, dtype=float))]
+    try:
+        radii = [float(r) for r in np.atleast_1d(np.asarray(radius, dtype=float))]
+    except (TypeError, ValueError):
+        radii = []
     if not radii or not all(np.isfinite(r) and r > 0 for r in radii):
         raise RelevanceError(f"radius = {radius!r}: metres above 0 are needed")
     return radii
@@ -202,6 +212,8 @@ def _utm_pairs(
         ellipsoid.degrees_of(side, plane, zones)
         for side, plane in ((query, our_plane), (gallery, their_plane))
     ]
+    for side, degrees in zip(("query", "gallery"), points, strict=True):
+        _check_degrees(side, degrees[:, 0], degrees[:, 1])
     for i, j, metres in _globe_pairs(points[0], points[1], reach, radii):
         across = our_plane[i] != their_plane[j]
         n_across += int((across & (metres <= reach)).sum())
@@ -211,7 +223,7 @@ def _utm_pairs(
             f"{n_across} pairs within {reach:g} m lie in different UTM zones and were measured "
             "on the ellipsoid",
             EvaluationWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
 
 

@@ -90,6 +90,8 @@ def same_label(
     ):
         if value not in known:
             raise RelevanceError(f"{name} = {value!r}: one of {', '.join(known)} is needed")
+    for name, columns in (("different", different), ("same", same)):
+        _check_names(name, columns)
     labels = codes(query, gallery, label)
     _check_variety(query, gallery, different)
     junk, entries = _split_ignores(query, gallery, ignore)
@@ -144,8 +146,8 @@ def codes(
         named = {True: "strings", False: "integers"}
         raise AlignmentError(
             f"column {column!r} holds {named[ours.dtype.kind == 'U']} on the query side "
-            f"({ours[0]!r}) and {named[theirs.dtype.kind == 'U']} on the gallery side "
-            f"({theirs[0]!r}): they can never be equal; use one kind"
+            f"({ours[:1].tolist()[0]!r}) and {named[theirs.dtype.kind == 'U']} on the gallery side "
+            f"({theirs[:1].tolist()[0]!r}): they can never be equal; use one kind"
         )
     _, numbered = np.unique(np.concatenate([ours, theirs]), return_inverse=True)
     return numbered[: len(ours)], numbered[len(ours) :]
@@ -217,9 +219,10 @@ def _check_variety(query: Samples, gallery: Samples, different: Sequence[str]) -
     for column in different:
         ours, theirs = codes(query, gallery, column)
         if len(np.unique(np.concatenate([ours, theirs]))) == 1:
+            (only,) = np.unique(query.keys(column)).tolist()
             raise RelevanceError(
                 f"a positive must differ in {column!r}, but every row of both sides has the one "
-                f"value {query.keys(column)[0]!r}, so no query can have a positive: check how "
+                f"value {only!r}, so no query can have a positive: check how "
                 f"{column!r} was read, or take it out of `different`"
             )
 
@@ -234,14 +237,17 @@ def _split_ignores(
     some: list[Mapping[str, Any]] = []
     for number, entry in enumerate(ignore):
         unknown = set(entry) - set(_KEYS)
-        if unknown or not entry:
+        if unknown or not any(len(part) for part in entry.values()):
             raise RelevanceError(
-                f"ignore entry {number} has the keys {sorted(entry)}; known are {', '.join(_KEYS)}"
+                f"ignore entry {number} has the keys {sorted(entry)}; at least one of "
+                f"{', '.join(_KEYS)} is needed, and no other"
             )
         if set(entry) == {"gallery"}:
             junk |= _matching(gallery, entry["gallery"], f"ignore entry {number}, gallery")
         else:
             _matching(query, entry.get("query", {}), f"ignore entry {number}, query")
+            for name in ("same", "different"):
+                _check_names(f"ignore entry {number}, {name}", entry.get(name, ()))
             some.append(entry)
     return junk, some
 
@@ -274,6 +280,11 @@ def _ignored_pairs(query: Samples, gallery: Samples, entry: Mapping[str, Any]) -
     return all_query, all_item, np.full(size, IGNORED), np.zeros(size), np.zeros(size, bool)
 
 
+def _check_names(where: str, columns: Sequence[str]) -> None:
+    if isinstance(columns, str):
+        raise RelevanceError(f"{where} = {columns!r}: a list of columns, [{columns!r}], is meant")
+
+
 def _matching(
     samples: Samples, wanted: Mapping[str, Any], where: str
 ) -> npt.NDArray[np.bool_]:
@@ -281,15 +292,17 @@ def _matching(
     mask = np.ones(samples.n, bool)
     for column, values in wanted.items():
         have = samples.keys(column)
+        strings, example = have.dtype.kind == "U", have.tolist()[:1]
         listed = values if isinstance(values, list | tuple | np.ndarray) else [values]
         for value in listed:
-            if isinstance(value, str) != (have.dtype.kind == "U"):
+            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            if not (isinstance(value, str) if strings else whole):
                 raise RelevanceError(
                     f"{where}: {column} = {value!r} is compared with "
-                    f"{'strings' if have.dtype.kind == 'U' else 'integers'} such as {have[0]!r} "
-                    "and can never match; write the value in that kind"
+                    f"{'strings' if strings else 'integers'} such as {example} and can never "
+                    "match; write the value in that kind"
                 )
-        mask &= np.isin(have, np.asarray(listed)) if listed else False
+        mask &= np.isin(have, np.asarray(listed)) if len(listed) else False
     return mask
 
 

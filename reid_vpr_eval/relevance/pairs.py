@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -180,15 +180,16 @@ class Relevance:
                 f"a wide ignore needs {self.n_gallery} codes and a mask of {self.n_query} rows, "
                 f"not {codes.shape} and {mask.shape}"
             )
+        if self.wide is not None:
+            raise RelevanceError("there is a wide ignore already: join both into one mask")
         if codes.min() < 0 or codes.max() >= mask.shape[1]:
             raise RelevanceError(f"codes of a wide ignore run from 0 to {mask.shape[1] - 1}")
         return replace(self, wide=codes, kept=mask)
 
     def take(self, queries: npt.ArrayLike) -> Relevance:
-        """Return the relevance of these queries (positions), in this order."""
-        chosen = np.asarray(queries)
-        if chosen.dtype.kind == "b":
-            chosen = np.flatnonzero(chosen)
+        """Return the relevance of these queries (positions or a mask), in this order."""
+        wanted = np.asarray(queries)
+        chosen = np.arange(self.n_query)[wanted if wanted.size else wanted.astype(np.int64)]
         sizes = np.diff(self.offsets)[chosen]
         pairs = ranges(self.offsets[chosen], sizes)
         return replace(
@@ -229,6 +230,8 @@ class Relevance:
         return np.asarray(total[self.offsets[1:]] - total[self.offsets[:-1]])
 
     def _items(self, query: int, role: int) -> npt.NDArray[np.int64]:
+        if not 0 <= query < self.n_query:
+            raise IndexError(f"query {query} of {self.n_query}: they count from 0")
         pairs = slice(self.offsets[query], self.offsets[query + 1])
         return np.asarray(self.item[pairs][self.role[pairs] == role])
 
@@ -249,6 +252,9 @@ def build(
     note: str = "",
 ) -> Relevance:
     """Put pairs in order; where a pair was found twice, ignored beats all, self is kept."""
+    if no_positive not in get_args(NoPositive):
+        known = ", ".join(get_args(NoPositive))
+        raise RelevanceError(f"no_positive = {no_positive!r}: one of {known} is needed")
     query, item, role, grade, own = (
         np.concatenate([np.asarray(part[column]) for part in found] or [np.empty(0)])
         for column in range(5)
@@ -308,6 +314,8 @@ def _column(
 ) -> npt.NDArray[Any]:
     if given is None:
         return np.full(size, default, dtype=kind)
+    if kind is np.bool_ and not np.isin(np.asarray(given), (0, 1)).all():
+        raise RelevanceError(f"{name} marks entries True or False; it does not list positions")
     array = np.array(given, dtype=kind)
     if array.shape != (size,):
         raise RelevanceError(f"{name} has the shape {array.shape}; ({size},) is needed")

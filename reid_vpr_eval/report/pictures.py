@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,8 @@ __all__ = ["Images", "Strip", "Tile", "badness", "choose_queries", "picture_list
 Role = Literal["query", "right", "wrong", "missed"]
 Choice = Literal["worst", "best", "mistakes"]
 Floats = npt.NDArray[np.float64]
+#: Rank, item, score and whether it is positive.
+_Entry: TypeAlias = tuple[int, str, float, bool]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,11 +94,13 @@ def choose_queries(result: Result, which: Choice, n: int = 5) -> list[int]:
         wrong = [str(value) != "True" for value in table["top1_correct"]]
         score = _numbers(table["top1_score"])
         key = -score if _higher_is_better(result) else score
-        usable = np.array(wrong, bool) & ~np.isnan(key) & ~np.isnan(badness(result))
+        usable = np.array(wrong, bool) & ~np.isnan(badness(result)) & _told_apart(score)
     else:
         key = -badness(result) if which == "worst" else badness(result)
         usable = ~np.isnan(key)
     second = -_numbers(table["n_positive"])  # of equals those with more to find
+    if which != "best":
+        usable &= second < 0  # what has no positive cannot be found
     order = np.lexsort((second, key))
     return [int(row) for row in order if usable[row]][:n]
 
@@ -145,7 +149,12 @@ class _Maker:
         self.pictures: dict[tuple[str, str], Thumbnail | None] = {}
         lists = result.rankings
         assert lists is not None  # noqa: S101 (asked by the caller)
-        self.lists: dict[str, list[tuple[int, str, float, bool]]] = {}
+        self.scored = bool(_told_apart(_numbers(result.per_query["top1_score"])).any())
+        if result.ranking is not None:
+            counted = result.ranking.counted
+            self.roles = result.ranking.effective_role
+            self.before = counted("above") + counted("tied_before")
+        self.lists: dict[str, list[_Entry]] = {}
         columns = [lists[name].tolist() for name in ("query_id", "rank", "item_id", "score",
                                                      "positive")]  # fmt: skip
         for query, rank, item, score, positive in zip(*columns, strict=True):
@@ -159,7 +168,8 @@ class _Maker:
         name = str(table["query_id"].iloc[row])
         listed = sorted(self.lists.get(name, []))
         tiles = tuple(
-            Tile("right" if positive else "wrong", item, str(rank), f"{score:.3g}",
+            Tile("right" if positive else "wrong", item, str(rank),
+                 f"{score:#.3g}".rstrip(".") if self.scored and not np.isnan(score) else "",
                  self._picture("gallery", item))
             for rank, item, score, positive in listed
         )  # fmt: skip
@@ -176,7 +186,7 @@ class _Maker:
             self.pictures[side, name] = thumbnail(load, row)
         return self.pictures[side, name]
 
-    def _missed(self, row: int, listed: list[tuple[int, str, float, bool]]) -> Tile | None:
+    def _missed(self, row: int, listed: list[_Entry]) -> Tile | None:
         """Return the best positive that is not among the listed items."""
         last = max((rank for rank, *_ in listed), default=0)
         found = self._next_positive(row, last)
@@ -196,25 +206,15 @@ class _Maker:
             return None
         pairs = np.arange(ranking.offsets[row], ranking.offsets[row + 1])
         pairs = pairs[np.argsort(ranking.order[pairs])]
-        role = self._roles[pairs]
+        role = self.roles[pairs]
         stays = (role != IGNORED) & ranking.found[pairs]
-        ranks = self._before[pairs] + np.cumsum(stays) - stays + 1
+        ranks = self.before[pairs] + np.cumsum(stays) - stays + 1
         below = np.flatnonzero(stays & (role == POSITIVE) & (ranks > last))
         if not len(below):
             return None
         first = below[np.argmin(ranks[below])]
         item = int(ranking.item[pairs[first]])
         return str(ranks[first]), str(item if ids is None else ids[item])
-
-    @property
-    def _roles(self) -> npt.NDArray[np.int8]:
-        assert self.result.ranking is not None  # noqa: S101 (asked by the caller)
-        return self.result.ranking.effective_role
-
-    @property
-    def _before(self) -> npt.NDArray[np.int64]:
-        assert self.result.ranking is not None  # noqa: S101 (asked by the caller)
-        return self.result.ranking.counted("above") + self.result.ranking.counted("tied_before")
 
 
 def _caption(result: Result, row: int) -> str:
@@ -232,9 +232,17 @@ def _caption(result: Result, row: int) -> str:
 
 
 def _higher_is_better(result: Result) -> bool:
+    if result.ranking is not None:
+        return result.ranking.higher_is_better
     if result.inputs.get("scores") == "features":
         return result.inputs.get("metric") in ("cosine", "dot")
     return result.inputs.get("scores") != "a matrix of distances"
+
+
+def _told_apart(scores: Floats) -> npt.NDArray[np.bool_]:
+    """Return which scores say anything: ranked lists without scores give all the same."""
+    known = ~np.isnan(scores)
+    return known & (len(np.unique(scores[known])) > 1)
 
 
 def _rows(ids: npt.NDArray[Any] | None) -> Mapping[str, int] | None:

@@ -32,10 +32,13 @@ INK, MUTED, GRID = "#1c2430", "#5b6675", "#dfe3e8"
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (5, 1.5, 1, 1.5)), (0, (2, 1.2)))
 _MARKERS = ("o", "s", "^", "D", "v", "P")
-_LONGEST = 44
+_FONT = 10.0
+_LONGEST = 40
+#: The share of a figure's width that its legend may take.
+_LEGEND = 0.84
 _STYLE = {
     "font.family": "DejaVu Sans",
-    "font.size": 10,
+    "font.size": _FONT,
     "text.color": INK,
     "axes.edgecolor": MUTED,
     "axes.labelcolor": INK,
@@ -161,7 +164,9 @@ class CurveDisplay:
         with _styled():
             figure = Figure(figsize=(6.0, 4.0 + 0.18 * len(self.names)), layout="constrained")
             FigureCanvasAgg(figure)
-            return self._draw(figure.add_subplot())
+            self._draw(figure.add_subplot())
+            _fit_legend(figure)
+        return self
 
     def _draw(self, ax: Axes) -> CurveDisplay:
         ticks = [k for k in (1, *range(5, int(self.k[-1]) + 1, 5)) if k <= self.k[-1]]
@@ -208,9 +213,11 @@ class CurveDisplay:
             drawn.append(chances)
             ax.plot(self.k, 100 * chances, color=MUTED, linewidth=1.2, linestyle=":", zorder=2)
         if drawn:
+            lowest = np.min(drawn, axis=0)
+            at = 3 * (len(self.k) - 1) // 4
             ax.annotate(
-                "chance", (float(self.k[-1]), 100 * float(drawn[0][-1])), xytext=(-2, 5),
-                textcoords="offset points", ha="right", va="bottom", fontsize=9, color=MUTED,
+                "chance", (float(self.k[at]), 100 * float(lowest[at])), xytext=(4, -4),
+                textcoords="offset points", ha="left", va="top", fontsize=9, color=MUTED,
             )  # fmt: skip
         for ceiling in sorted({c for c in self.ceilings if c < 1 and self.kind != "other"}):
             ax.axhline(100 * ceiling, color=MUTED, linewidth=0.9, linestyle=(0, (8, 3)), zorder=2)
@@ -230,6 +237,20 @@ def figure_bytes(figure: Figure, format: Literal["svg", "png"]) -> bytes:
         filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(buffer, format=format, dpi=200, metadata=metadata)
     return buffer.getvalue()
+
+
+def _fit_legend(figure: Figure) -> None:
+    """Make long names smaller until the figure holds them."""
+    legend = figure.axes[0].get_legend()
+    assert legend is not None  # noqa: S101 (drawn before)
+    with catch_warnings():
+        filterwarnings("ignore", message="Glyph .* missing from font")
+        width = legend.get_window_extent().width
+        widest = max(text.get_window_extent().width for text in legend.get_texts())
+    room = (_LEGEND * figure.bbox.width - (width - widest)) / widest
+    if room < 1:
+        for text in legend.get_texts():
+            text.set_fontsize(room * _FONT)
 
 
 def run_names(results: Sequence[Result], names: Sequence[str] = ()) -> list[str]:

@@ -9,7 +9,7 @@ from reid_vpr_eval.errors import FormatError
 from reid_vpr_eval.metrics import parse
 from reid_vpr_eval.result import Result, shown, spelled
 
-__all__ = ["FORMATS", "hit_rates", "render"]
+__all__ = ["FORMATS", "hit_rates", "render", "reported"]
 
 _CUTS = (1, 5, 10, 20)
 _LATEX = {
@@ -50,6 +50,14 @@ def render(result: Result, format: str = "table") -> str:
     return FORMATS[format](result)
 
 
+def reported(result: Result) -> dict[str, float]:
+    """Return the metrics in the order in which the protocol reports them."""
+    wanted = [str(parse(name)) for name in result.protocol.report.metrics]
+    order = [name for name in wanted if name in set(result.metrics)]
+    order += [name for name in result.metrics if name not in order]
+    return {name: result.metrics[name] for name in order}
+
+
 def hit_rates(result: Result, cuts: tuple[int, ...] = ()) -> dict[int, float]:
     """Return the hit rates by whole cut-off: the reported ones, and these from the curve.
 
@@ -76,13 +84,13 @@ def _json(result: Result) -> str:
 
 
 def _tsv(result: Result) -> str:
-    return "\n".join(f"{name}\t{float(value)!r}" for name, value in result.metrics.items())
+    return "\n".join(f"{name}\t{float(value)!r}" for name, value in reported(result).items())
 
 
 def _latex(result: Result) -> str:
     protocol = result.protocol
-    names = [_escaped(spelled(name, protocol)) for name in result.metrics]
-    values = [shown(name, value) for name, value in result.metrics.items()]
+    names = [_escaped(spelled(name, protocol)) for name in reported(result)]
+    values = [shown(name, value) for name, value in reported(result).items()]
     lines = [
         rf"\begin{{tabular}}{{l{'r' * len(names)}}}",
         r"\toprule",

@@ -20,6 +20,8 @@ __all__ = ["SIDE", "Thumbnail", "thumbnail"]
 #: The longer side of a thumbnail, in pixels.
 SIDE = 96
 
+_COLOURS = 128
+
 _log = logging.getLogger(__name__)
 
 
@@ -59,7 +61,7 @@ def _small(content: bytes) -> Thumbnail:
         image = _opaque(ImageOps.exif_transpose(opened))
     image.thumbnail((SIDE, SIDE), Image.Resampling.LANCZOS)
     buffer = BytesIO()
-    image.save(buffer, format="PNG", optimize=True)
+    image.quantize(_COLOURS).save(buffer, format="PNG", optimize=True)
     text = base64.b64encode(buffer.getvalue()).decode()
     return Thumbnail(f"data:image/png;base64,{text}", image.width, image.height)
 

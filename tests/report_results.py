@@ -1,0 +1,65 @@
+"""Small results for the tests of the report."""
+
+from __future__ import annotations
+
+import io
+from functools import cache
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from reid_vpr_eval import Embeddings, Result, Samples, evaluate, load_protocol
+from reid_vpr_eval.report import Images
+
+
+def features(labels: Any, seed: int, noise: float = 0.9) -> Any:
+    """Return vectors around a centre a label."""
+    centres = np.random.default_rng(7).normal(size=(int(labels.max()) + 1, 8))
+    return centres[labels] + noise * np.random.default_rng(seed).normal(size=(len(labels), 8))
+
+
+@cache
+def people(seed: int = 1, top_k: int = 5) -> Result:
+    """Return a result by label: 12 queries, 40 gallery items with ids."""
+    query, gallery = np.arange(12) % 6, np.arange(40) % 8
+    return evaluate(
+        load_protocol("labels"),
+        Samples.from_columns(id=[f"q/{i}.png" for i in range(12)], label=query),
+        Samples.from_columns(id=[f"g/{i}.png" for i in range(40)], label=gallery),
+        Embeddings(features(query, seed), features(gallery, seed + 1)),
+        top_k=top_k,
+    )
+
+
+@cache
+def places(seed: int = 3, top_k: int = 5) -> Result:
+    """Return a result by distance, without ids; query 9 is far from everything."""
+    place = np.arange(40) % 10
+    rng = np.random.default_rng(seed)
+    here = np.where(np.arange(10) == 9, 50_000, 100 * np.arange(10))
+    return evaluate(
+        load_protocol("places"),
+        Samples.from_columns(east=500_000.0 + here, north=5_000_000.0 + np.zeros(10)),
+        Samples.from_columns(east=500_000.0 + 100 * place, north=5_000_000 + rng.normal(size=40)),
+        Embeddings(features(np.arange(10), seed), features(place, seed + 1)),
+        top_k=top_k,
+    )
+
+
+def png(number: int, size: tuple[int, int] = (40, 60)) -> bytes:
+    """Return a small picture."""
+    stored = io.BytesIO()
+    Image.new("RGB", size, (20 * number % 256, 90, 160)).save(stored, format="PNG")
+    return stored.getvalue()
+
+
+def images(result: Result) -> Images:
+    """Return pictures for a result of `people` or `places`."""
+    named = result.protocol.relevance.kind == "label"
+    return Images(
+        query=png,
+        gallery=png,
+        query_ids=np.array([f"q/{i}.png" for i in range(12)]) if named else None,
+        gallery_ids=np.array([f"g/{i}.png" for i in range(40)]) if named else None,
+    )

@@ -1,0 +1,211 @@
+"""The page: one valid file that asks nothing of the network, the same bytes twice."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from report_results import images, people, places
+
+from reid_vpr_eval import AlignmentError, Result
+from reid_vpr_eval.report import Images, write_report
+
+VOID = {"meta", "img", "link", "br", "hr", "wbr", "input"}
+SVG_LEAVES = {"path", "use", "circle"}
+
+
+class Reader(HTMLParser):
+    """Checks that elements nest, and keeps what the tests ask for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def read(page: Path) -> Reader:
+    """Parse a page; every element must be closed."""
+    reader = Reader()
+    reader.feed(page.read_text(encoding="utf-8"))
+    reader.close()
+    assert reader.open == []
+    return reader
+
+
+def words(reader: Reader) -> str:
+    """Return the text of a page with single spaces."""
+    return " ".join(" ".join(reader.text).split())
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write people and places on one page."""
+    results = [people(), places()]
+    folder = tmp_path_factory.mktemp("both")
+    return write_report(results, folder, [images(one) for one in results])
+
+
+def test_the_page_is_valid_and_complete(both: Path) -> None:
+    reader = read(both)
+    tags = [tag for tag, _ in reader.found]
+    assert [dict(attrs) for tag, attrs in reader.found if tag == "html"] == [{"lang": "en"}]
+    assert tags.count("title") == tags.count("main") == tags.count("h1") == 1
+    assert tags.count("h2") == 2
+    duplicates = {name for name in reader.ids if reader.ids.count(name) > 1}
+    assert not {name for name in duplicates if "DejaVuSans" not in name}
+    assert all(attrs.get("alt") for tag, attrs in reader.found if tag == "img")
+    figures = [attrs for tag, attrs in reader.found if tag == "svg" and "viewbox" in attrs]
+    assert all(attrs.get("role") == "img" and attrs.get("aria-label") for attrs in figures)
+    assert len(figures) == 2
+    links = [attrs["href"] for tag, attrs in reader.found if tag == "a"]
+    assert links == [f"#{name}" for name in reader.ids if re.fullmatch(r"r\d-\w+", name)]
+
+
+def test_the_page_asks_nothing_of_the_network(both: Path) -> None:
+    text = both.read_text(encoding="utf-8")
+    assert "http://" not in text
+    assert "https://" not in text
+    assert "url(" not in text.replace("url(#", "")
+    for tag, attrs in read(both).found:
+        assert tag not in ("link", "iframe", "object", "base")
+        for name in ("src", "srcset", "href", "xlink:href", "action", "poster", "data"):
+            value = attrs.get(name)
+            assert value is None or value.startswith(("#", "data:image/png;base64,"))
+
+
+def test_the_same_input_has_the_same_bytes(tmp_path: Path) -> None:
+    results = [people(), places()]
+    for name in ("a", "b"):
+        write_report(results, tmp_path / name, [images(one) for one in results])
+    made = sorted(path.relative_to(tmp_path / "a") for path in (tmp_path / "a").rglob("*.*"))
+    assert [path.as_posix() for path in made] == [
+        "figures/cmc.png", "figures/cmc.svg", "figures/recall.png", "figures/recall.svg",
+        "report.html",
+    ]  # fmt: skip
+    for path in made:
+        assert (tmp_path / "a" / path).read_bytes() == (tmp_path / "b" / path).read_bytes()
+
+
+def test_a_saved_result_gives_the_same_page(tmp_path: Path) -> None:
+    made = places()
+    made.save(tmp_path / "run")
+    first = write_report([made], tmp_path / "a", [images(made)])
+    second = write_report([Result.load(tmp_path / "run")], tmp_path / "b", [images(made)])
+    assert first.read_text() == second.read_text()
+
+
+def test_numbers_are_on_the_page(tmp_path: Path) -> None:
+    made = places()
+    text = words(read(write_report([made], tmp_path)))
+    assert f"R@1 share of queries whose first item is a positive {100 * made.metrics['R@1']:.1f}" \
+        in text  # fmt: skip
+    assert f"{100 * made.chance['CMC@1']:.1f} not computed" in text
+    assert f"Not computed: {made.interval_reason}." in text
+    assert "Without a positive nothing to find; a miss in every mean 1" in text
+    assert "Ceiling the highest hit rate that these queries allow 90.0 %" in text
+    assert made.protocol.judging_hash[:12] in text
+    assert made.inputs["gallery"] in text
+    assert 'radius = 25.0' in text
+    assert "All 10 queries, by rank of the first positive, the worst first." in text
+    assert "up to and including 25 m" in text
+
+
+def test_results_of_one_kind_share_a_figure(tmp_path: Path) -> None:
+    page = write_report([people(), people(4)], tmp_path, names=["one", "two"])
+    reader = read(page)
+    assert sum(tag == "figcaption" for tag, _ in reader.found) == 1
+    assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == ["cmc.png", "cmc.svg"]
+    assert "one" in words(reader)
+
+
+def test_broken_and_missing_pictures_leave_a_place(tmp_path: Path) -> None:
+    def missing(row: int) -> bytes:
+        raise OSError(row)
+
+    made = places()
+    broken = Images(query=lambda _: b"broken", gallery=missing)
+    reader = read(write_report([made], tmp_path, [broken]))
+    assert not [tag for tag, _ in reader.found if tag == "img"]
+    labels = [attrs["aria-label"] or "" for _, attrs in reader.found if attrs.get("role") == "img"]
+    assert any(label.endswith(", no picture") for label in labels)
+
+
+def test_strange_titles_and_ids_stay_text(tmp_path: Path) -> None:
+    made, evil = people(), '<script>alert("1")</script>&'
+    protocol = made.protocol.model_copy(update={"title": evil, "note": evil, "task": evil})
+    rankings = made.rankings
+    assert rankings is not None
+    odd = replace(
+        made,
+        protocol=protocol,
+        per_query=made.per_query.assign(query_id=[f"{evil}{i}" for i in range(12)], label=evil),
+        rankings=rankings.assign(item_id=evil, query_id=evil + "1"),
+    )
+    reader = read(write_report([odd, odd], tmp_path, [images(made)] * 2))
+    assert sum(tag == "script" for tag, _ in reader.found) == 1
+    assert not [name for _, attrs in reader.found for name in attrs if name == "onerror"]
+    assert evil in words(reader)
+
+
+def test_at_most_the_worst_500_queries(tmp_path: Path) -> None:
+    made = people()
+    table = made.per_query
+    many = replace(made, per_query=table.iloc[[i % 12 for i in range(600)]].reset_index(drop=True))
+    reader = read(write_report([many], tmp_path))
+    assert "The 500 worst of 600 queries, by average precision" in words(reader)
+    assert sum(attrs.get("class") == "id" for tag, attrs in reader.found if tag == "td") == 1000
+
+
+def test_ties_are_shown_where_they_matter(tmp_path: Path) -> None:
+    made = people()
+    ties = {name: dict(bounds) for name, bounds in made.ties.items()}
+    ties["mAP"] |= {"pessimistic": 0.25, "optimistic": 0.5}
+    assert "With ties" not in words(read(write_report([made], tmp_path)))
+    text = words(read(write_report([replace(made, ties=ties)], tmp_path)))
+    assert "25.0 to 50.0" in text
+    assert "the mean over all orders" in text
+
+
+def test_counts_that_are_not_the_published_ones_are_pointed_out(tmp_path: Path) -> None:
+    made = people()
+    expected = made.protocol.expected.model_copy(update={"n_query": 12, "n_gallery": [41, 42]})
+    odd = replace(made, protocol=made.protocol.model_copy(update={"expected": expected}))
+    text = words(read(write_report([odd], tmp_path)))
+    assert "1 of 2 counts differ" in text
+    assert "differs 41 or 42" in text
+
+
+def test_without_lists_the_page_says_how_to_get_them(tmp_path: Path) -> None:
+    made = replace(people(), rankings=None)
+    assert "top_k" in words(read(write_report([made], tmp_path, [images(made)])))
+    assert "top_k = 10" not in words(read(write_report([made], tmp_path)))
+
+
+def test_what_does_not_belong_together_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(AlignmentError, match="no result"):
+        write_report([], tmp_path)
+    with pytest.raises(AlignmentError, match="images for 1 of 2"):
+        write_report([people(), people()], tmp_path, [None])
+    with pytest.raises(AlignmentError, match="1 names for 2"):
+        write_report([people(), people()], tmp_path, names=["a"])
