@@ -119,6 +119,7 @@ def evaluate_prepared(
     """Evaluate two sides to which the protocol's columns, where and aliases were applied."""
     started = time.perf_counter()
     names = [parse(name) for name in protocol.report.metrics]
+    _warn_of_doubles(query, gallery, scores)
     relevance = judge(protocol, query, gallery)
     check_counts(protocol, relevance, expected)
     _check_positives(relevance)
@@ -172,7 +173,6 @@ def prepare(
         scores = _align_lists(scores, kept_query, kept_gallery, ours.n, query_rows)
     else:
         scores = _align(scores, (ours.n, theirs.n), query_rows, gallery_rows)
-    _warn_of_doubles(kept_query, kept_gallery, scores)
     return kept_query, kept_gallery, scores
 
 

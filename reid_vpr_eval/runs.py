@@ -14,9 +14,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import AlignmentError, FormatError, InputNotFoundError, ScoreError
+from reid_vpr_eval.errors import AlignmentError, FormatError, ScoreError
 from reid_vpr_eval.evaluation import Expected, evaluate_prepared, side_spec
 from reid_vpr_eval.formats import Side, open_image, read_features, read_sides
+from reid_vpr_eval.formats.arrays import load_array
+from reid_vpr_eval.formats.registry import existing, find_reader, located, parsing
 from reid_vpr_eval.protocol import Protocol
 from reid_vpr_eval.result import Result
 from reid_vpr_eval.scores import Embeddings, RankedLists, ScoreMatrix, Scores
@@ -85,10 +87,10 @@ def run(
             f"{inputs.query} holds neither features nor images: give --query-features and "
             "--gallery-features, --similarities, --distances or --ranked"
         )
+    options = {key: value for key, value in counting.items() if value is not None}
     with_images = loaded.query.root is not None and loaded.gallery.root is not None
     if out is not None and report and with_images:
-        counting = {"top_k": max(_PICTURES, protocol.count.top_k), **counting}
-    options = {key: value for key, value in counting.items() if value is not None}
+        options.setdefault("top_k", max(_PICTURES, protocol.count.top_k))
     if progress is not None and not isinstance(loaded.scores, RankedLists):
         options["progress"] = lambda done, total: progress("ranking", done, total)
     result = evaluate_prepared(
@@ -178,6 +180,11 @@ def _check_target(out: Path, overwrite: bool) -> None:
     """Refuse early what could not be written after a long run."""
     if out.exists() and not out.is_dir():
         raise FormatError(f"{out} is a file: name a folder for the run")
+    there = next(folder for folder in (out, *out.absolute().parents) if os.path.lexists(folder))
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise FormatError(
+            f"{out} cannot be made: {there} is {'not writable' if there.is_dir() else 'a file'}"
+        )
     holds_run = (out / "result.json").is_file()
     if out.is_dir() and any(out.iterdir()) and not holds_run and not overwrite:
         raise FormatError(
@@ -188,29 +195,45 @@ def _check_target(out: Path, overwrite: bool) -> None:
 def _matrix(inputs: Inputs, query: Side, gallery: Side) -> Scores | None:
     for path, higher in ((inputs.similarities, True), (inputs.distances, False)):
         if path is not None:
-            return _sized(ScoreMatrix(read_features(path), higher_is_better=higher), query,
-                          gallery, path)  # fmt: skip
+            existing(path.expanduser(), "matrix of scores")
+            with located(path):
+                scores = ScoreMatrix(read_features(path), higher_is_better=higher)
+            return _sized(scores, query, gallery, path)
     if inputs.ranked is None:
         return None
-    return _ranked(inputs.ranked)
+    with located(inputs.ranked):
+        return _ranked(inputs.ranked.expanduser(), query, gallery)
 
 
-def _ranked(path: Path) -> RankedLists:
-    """Read ranked lists: an array of positions, or lists saved by this package."""
-    if not path.is_file():
-        raise InputNotFoundError(f"{path}: no such file (expected ranked lists)")
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            names = set(stored.files)
-    except AttributeError:
-        return RankedLists(np.load(path, allow_pickle=False))
-    except (OSError, ValueError, EOFError) as error:
-        raise FormatError(f"{path}: cannot be read as ranked lists ({error})") from error
-    if "header" in names:
-        return RankedLists.load(path)
-    with np.load(path, allow_pickle=False) as stored:
+def _ranked(path: Path, query: Side, gallery: Side) -> RankedLists:
+    """Read ranked lists: an array of positions or ids, or lists saved by this package."""
+    lists = _stored_lists(existing(path, "ranked lists"))
+    if lists.n_query != query.samples.n:
+        raise AlignmentError(
+            f"{lists.n_query} ranked lists for {query.samples.n} queries: list i must belong to "
+            "query i"
+        )
+    if not lists.has_ids:
+        return lists
+    if gallery.samples.ids is None:
+        raise AlignmentError(
+            "the ranked lists name items by id, but the gallery has no column 'id': add it, or "
+            "name items by their positions"
+        )
+    return lists.resolve(gallery.samples.ids)
+
+
+def _stored_lists(path: Path) -> RankedLists:
+    if path.is_dir() or path.suffix.lower() not in (".npy", ".npz"):
+        raise FormatError(f"{path}: ranked lists are read from .npy and .npz files")
+    if find_reader(path).suffixes == (".npy",):
+        return RankedLists(load_array(path))
+    with parsing(path, "ranked lists"), np.load(path, allow_pickle=False) as stored:
+        names = sorted(stored.files)
+        if "header" in names:
+            return RankedLists.load(path)
         if "indices" not in names:
-            raise FormatError(f"{path}: no array 'indices'; it holds {', '.join(sorted(names))}")
+            raise FormatError(f"no array 'indices'; it holds {', '.join(names) or 'nothing'}")
         return RankedLists(stored["indices"], stored["scores"] if "scores" in names else None)
 
 
@@ -259,5 +282,8 @@ def _sized(
     }
     for side, (found, n) in wanted.items():
         if found != n:
-            raise AlignmentError(f"{source}: scores for {found} {side} rows, samples {n}")
+            raise AlignmentError(
+                f"{source}: scores for {found} {side} rows, but {n} samples (those that the "
+                "protocol keeps): row i of the scores must belong to sample i"
+            )
     return scores

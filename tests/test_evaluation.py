@@ -114,7 +114,7 @@ def test_folders_of_other_runs_are_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(rve.AlignmentError, match="another protocol"):
         changed.save(tmp_path / "run")
     changed.save(tmp_path / "run", overwrite=True)
-    assert rve.Result.load(tmp_path / "run").protocol == changed.protocol
+    assert rve.Result.load(tmp_path / "run").protocol.resolved() == changed.protocol.resolved()
 
 
 def test_damaged_run_folders(tmp_path: Path) -> None:

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import oracles
 import pytest
 from numpy.typing import NDArray
+
+import oracles
 
 SHARED = Path(os.environ.get("RVE_SHARED", Path(__file__).parents[2] / "shared")) / "oracles"
 METRICS = [

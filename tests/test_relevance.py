@@ -10,15 +10,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import oracles
 import pytest
 import scipy.io
 import utm
 from geopy.distance import geodesic
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shared_inputs import data
 
+import oracles
 from reid_vpr_eval.errors import (
     AlignmentError,
     EvaluationWarning,
@@ -29,6 +28,7 @@ from reid_vpr_eval.errors import (
 from reid_vpr_eval.relevance import Relevance, same_label, within_metres
 from reid_vpr_eval.relevance.geography import metres_between
 from reid_vpr_eval.samples import Samples
+from shared_inputs import data
 
 JUNK = {"gallery": {"label": [-1]}}
 columns = Samples.from_columns

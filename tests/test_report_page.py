@@ -8,10 +8,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from report_results import images, people, places
 
 from reid_vpr_eval import AlignmentError, Result
 from reid_vpr_eval.report import Images, write_report
+from report_results import images, people, places
 
 VOID = {"meta", "img", "link", "br", "hr", "wbr", "input"}
 SVG_LEAVES = {"path", "use", "circle"}

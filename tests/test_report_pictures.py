@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from report_results import images, people, places, png
 
 from reid_vpr_eval import Result, ScoreMatrix, evaluate
 from reid_vpr_eval import Samples as Table
 from reid_vpr_eval.formats import SideSpec, read_side
 from reid_vpr_eval.report import Images, choose_queries, picture_lists
 from reid_vpr_eval.report.thumbnails import SIDE, thumbnail
+from report_results import images, people, places, png
 
 
 def worked(*, higher: bool = True, top_k: int = 2) -> Result:

@@ -9,12 +9,12 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from report_results import people, places
 
 from reid_vpr_eval import AlignmentError, NotCountedError, Result, compute
 from reid_vpr_eval.report import CurveDisplay
 from reid_vpr_eval.report.inline import inline_svg
 from reid_vpr_eval.report.plots import figure_bytes, run_names
+from report_results import people, places
 
 
 def test_values_are_those_of_the_metric_at_k() -> None:

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from report_results import people, places
 
 from reid_vpr_eval import FormatError, Result
 from reid_vpr_eval.metrics import MetricValues
 from reid_vpr_eval.report import FORMATS, render
+from report_results import people, places
 
 NUMBERS = {
     "mAP": 0.8449,

@@ -52,12 +52,12 @@ def _evaluations(world: World) -> list[tuple[str, Protocol, Inputs]]:
     return [
         (
             "people",
-            _own("market1501", "demo-people", "Walking figures, by the rules of Market-1501"),
+            _own("market1501", "demo-people", "Walking figures, Market-1501 rules"),
             Inputs(query=world.people_query, gallery=world.people_gallery),
         ),
         (
             "places",
-            _own("pitts30k-test", "demo-places", "Street views, by the rules of Pittsburgh 30k"),
+            _own("pitts30k-test", "demo-places", "Street views, Pittsburgh 30k rules"),
             Inputs(query=world.places_query, gallery=world.places_gallery),
         ),
     ]
