@@ -16,7 +16,7 @@ PACKAGE = Path(reid_vpr_eval.__file__).parent
 
 #: Lowest first; a module may import its own layer and those before it.
 LAYERS = [
-    "errors", "archive", "samples", "scores", "formats", "protocol", "relevance", "ranking",
+    "errors", "archive", "columns", "samples", "scores", "formats", "protocol", "relevance", "ranking",
     "metrics", "result", "per_query", "evaluation", "checks", "report", "encoders", "runs",
     "demo", "cli", "__main__",
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 
 import oracles
 import reid_vpr_eval as rve
-from reid_vpr_eval.metrics import METRICS, TIES
+from reid_vpr_eval.metrics import METRICS
+from reid_vpr_eval.metrics.compute import TIES
 
 ALL = [
     "CMC@1", "CMC@3", "CMC@1%", "IR-recall@4", "P@3", "P@3(divisor=min)", "mAP",
@@ -104,7 +106,7 @@ def test_metrics_equal_a_literal_evaluation(seed: int, ties: str) -> None:
     cuts = [0, 7, 8, 50, world.n_gallery]
     parts = [
         rve.rank(scores, relevance, strata=world.strata, gallery_slice=(a, b))
-        for a, b in zip(cuts[:-1], cuts[1:], strict=True)
+        for a, b in pairwise(cuts)
     ]
     merged = rve.Ranking.merge(parts[::-1])
     same(merged, rve.rank(scores, relevance, strata=world.strata))
@@ -113,11 +115,13 @@ def test_metrics_equal_a_literal_evaluation(seed: int, ties: str) -> None:
     positives, ignored = [], []
     for query in range(world.n_query):
         out = (world.role[query] == -1) | dropped[query]
-        positives.append(set(np.flatnonzero((world.role[query] == 1) & ~out & ~world.junk).tolist()))
+        right = (world.role[query] == 1) & ~out & ~world.junk
+        positives.append(set(np.flatnonzero(right).tolist()))
         ignored.append(set(np.flatnonzero(out & ~world.junk).tolist()))
     values = rve.compute(merged, LITERAL, ties=ties)
     literal, per_query = oracles.evaluate_literal(
-        matrix, positives, ignored, np.flatnonzero(world.junk).tolist(), LITERAL, ties
+        matrix, positives, ignored, np.flatnonzero(world.junk).tolist(), LITERAL,
+        ties,  # type: ignore[arg-type]
     )
     for name in LITERAL:
         assert values[name] == pytest.approx(literal[name], abs=1e-12), name
@@ -184,9 +188,9 @@ def test_every_type_and_dimension_is_exact(kind: Any, dim: int) -> None:
     """Near-duplicates inside the error band of the matrix product are told apart."""
     rng = np.random.default_rng(dim)
     base = rng.normal(size=(5, dim)) * 10 + 1
-    gallery = np.repeat(base, 12, axis=0)
+    gallery: Any = np.repeat(base, 12, axis=0)
     gallery[::3] *= 1 + 1e-7
-    query = base.copy()
+    query: Any = base.copy()
     query, gallery = (np.rint(a).astype(kind) if kind is np.int8 else a.astype(kind)
                       for a in (query, gallery))  # fmt: skip
     gallery[~gallery.any(axis=1)] = 1
@@ -338,8 +342,8 @@ def test_full_lists_equal_the_matrix() -> None:
     one = rve.rank(lists, relevance)
     two = rve.rank(rve.ScoreMatrix(matrix, higher_is_better=True), relevance)
     for ties in TIES:
-        for name in ALL:
-            assert rve.compute(one, name, ties=ties)[name] == rve.compute(two, name, ties=ties)[name]
+        lists_say, matrix_says = (rve.compute(r, ALL, ties=ties) for r in (one, two))
+        assert {n: lists_say[n] for n in ALL} == {n: matrix_says[n] for n in ALL}
 
 
 def test_short_lists_say_what_they_do_not_know() -> None:
@@ -456,7 +460,7 @@ def test_a_duplicate_negative_never_helps_a_monotone_score(world: Any, column: i
 @given(matrices())
 def test_optimistic_is_at_least_expected_is_at_least_pessimistic(world: Any) -> None:
     best, mean, worst = (
-        evaluate(*world, ties=ties) for ties in ("optimistic", "expected", "pessimistic")
+        evaluate(world[0], world[1], ties) for ties in ("optimistic", "expected", "pessimistic")
     )
     for name in ALL:
         sign = 1 if rve.metrics.parse(name).metric.direction == "up" else -1
@@ -472,7 +476,9 @@ def test_metrics_of_tied_worlds_equal_the_enumeration(world: Any) -> None:
     ignored = [set(np.flatnonzero(row == -1).tolist()) for row in role]
     for ties in TIES:
         found = evaluate(scores, role, ties)
-        literal, _ = oracles.evaluate_literal(scores, positives, ignored, [], LITERAL, ties)
+        literal, _ = oracles.evaluate_literal(
+            scores, positives, ignored, [], LITERAL, ties  # type: ignore[arg-type]
+        )
         for name in LITERAL:
             assert found[name] == pytest.approx(literal[name], abs=1e-12), (ties, name)
 

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reid_vpr_eval.columns import ALIASES
 from reid_vpr_eval.errors import AlignmentError, FormatError
-from reid_vpr_eval.samples import ALIASES, Samples
+from reid_vpr_eval.samples import Samples
 
 BIG = 2**60 + 1
 

@@ -88,7 +88,7 @@ def test_zero_vectors_have_no_direction_but_a_place(metric: str) -> None:
 
 
 def test_bad_rows_are_found_in_every_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reid_vpr_eval.scores._CHECKED_AT_ONCE", 8)
+    monkeypatch.setattr("reid_vpr_eval.scores.arrays._CHECKED_AT_ONCE", 8)
     vectors = np.ones((50, 4), np.float32)
     vectors[[3, 31, 49]] = 0
     with pytest.raises(ScoreError, match=r"3 vectors are zero \(rows 3, 31, 49\)"):

@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.archive import write_atomically
+from reid_vpr_eval.columns import canonical_column
 from reid_vpr_eval.errors import AlignmentError, FormatError, name_some
 from reid_vpr_eval.formats.registry import Content, SideName, parsing, reader
 from reid_vpr_eval.formats.spec import SideSpec
-from reid_vpr_eval.samples import Samples, canonical_column
+from reid_vpr_eval.samples import Samples
 
 __all__ = [
     "check_lengths",

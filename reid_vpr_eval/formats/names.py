@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias
 
+from reid_vpr_eval.columns import NUMBER_COLUMNS, canonical_column
 from reid_vpr_eval.errors import FormatError, ProtocolError, name_some
-from reid_vpr_eval.samples import NUMBER_COLUMNS, canonical_column
 
 __all__ = [
     "GRAMMARS",

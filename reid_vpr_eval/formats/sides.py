@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from reid_vpr_eval.columns import canonical_column
 from reid_vpr_eval.errors import AlignmentError, FormatError
 
 # The readers register themselves when they are imported.
@@ -30,7 +31,7 @@ from reid_vpr_eval.formats.features import read_features
 from reid_vpr_eval.formats.images import plain_name
 from reid_vpr_eval.formats.registry import Content, SideName, existing, find_reader, located
 from reid_vpr_eval.formats.spec import SideSpec, apply_spec, without_overruled
-from reid_vpr_eval.samples import Samples, canonical_column
+from reid_vpr_eval.samples import Samples
 
 __all__ = ["Side", "read_side", "read_sides"]
 

@@ -10,9 +10,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from reid_vpr_eval.columns import canonical_column
 from reid_vpr_eval.errors import FormatError, ProtocolError, name_some
 from reid_vpr_eval.formats.names import check_names, compile_grammar, parse_names
-from reid_vpr_eval.samples import Samples, canonical_column
+from reid_vpr_eval.samples import Samples
 
 __all__ = ["SideSpec", "apply_spec", "without_overruled"]
 

@@ -1,0 +1,15 @@
+"""What similarity is made of: features, a matrix of scores, or ranked lists.
+
+Whether larger is better is part of the type, never a guess. Everything is checked once,
+at the door; what these objects hold afterwards is finite and fits together.
+"""
+
+from typing import TypeAlias
+
+from reid_vpr_eval.scores.embeddings import METRICS, Embeddings
+from reid_vpr_eval.scores.lists import RankedLists
+from reid_vpr_eval.scores.matrix import ScoreMatrix
+
+__all__ = ["METRICS", "Embeddings", "RankedLists", "ScoreMatrix", "Scores"]
+
+Scores: TypeAlias = Embeddings | ScoreMatrix | RankedLists

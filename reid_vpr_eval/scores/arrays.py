@@ -1,0 +1,136 @@
+"""Arrays of numbers as they come in: loaded, checked row by row, fingerprinted."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from reid_vpr_eval.errors import (
+    FormatError,
+    InputNotFoundError,
+    ScoreError,
+    name_some,
+)
+
+__all__ = [
+    "EXACT_FLOAT64_INTEGER",
+    "Array",
+    "check_finite",
+    "check_vectors",
+    "digest",
+    "direction",
+    "load_array",
+    "load_vectors",
+]
+
+Array: TypeAlias = npt.NDArray[Any]
+
+_CHECKED_AT_ONCE = 1 << 22
+_EXACT_FLOAT32_INTEGER = 2**24
+EXACT_FLOAT64_INTEGER = 2**53
+
+
+def digest(text: str, *arrays: Array | None) -> str:
+    """Return the SHA-256 of a text and of arrays with their types and shapes."""
+    found = hashlib.sha256(text.encode())
+    for array in arrays:
+        if array is None:
+            continue
+        found.update(f"\0{array.dtype.str}\0{array.shape}\0".encode())
+        for block in row_blocks(array):
+            found.update(np.ascontiguousarray(array[block]).tobytes())
+    return found.hexdigest()
+
+
+def load_array(given: Any, what: str) -> Array:
+    """Return an array of real numbers, read-only, from an array or the path of a .npy file."""
+    if isinstance(given, str | os.PathLike):
+        path = Path(given)
+        if not path.is_file():
+            raise InputNotFoundError(f"{path}: no such file (expected the {what} as .npy)")
+        try:
+            given = np.lib.format.open_memmap(path, mode="r")
+        except (OSError, ValueError, EOFError) as error:
+            if zipfile.is_zipfile(path):
+                raise FormatError(f"{path}: holds several arrays; give the array itself") from error
+            raise FormatError(f"{path}: cannot be read as a .npy array ({error})") from error
+    try:
+        array = np.asarray(given)
+    except ValueError as error:
+        raise ScoreError(f"the {what} is not rectangular: {error}") from error
+    if array.dtype.kind not in "iufb":
+        raise ScoreError(f"the {what} has the type {array.dtype}: real numbers are needed")
+    if not array.flags.owndata or array.flags.writeable:
+        array = array.view()
+        array.setflags(write=False)
+    return array
+
+
+def load_vectors(given: Any, side: str) -> Array:
+    """Return features (n, d), not empty, of a type that is scored as it is."""
+    vectors = load_array(given, f"{side} features")
+    if vectors.ndim != 2:
+        raise ScoreError(
+            f"{side} features have the shape {vectors.shape}: (number of items, dimensions) "
+            "is needed"
+        )
+    if vectors.shape[0] == 0 or vectors.shape[1] == 0:
+        raise ScoreError(f"the {side} side is empty: its features have the shape {vectors.shape}")
+    if vectors.dtype.kind in "iub":
+        largest = max(abs(int(vectors.min())), abs(int(vectors.max())))
+        if largest > EXACT_FLOAT64_INTEGER:
+            raise ScoreError(f"{side} features hold integers beyond 2^53: give them as floats")
+        return vectors.astype(np.float32 if largest <= _EXACT_FLOAT32_INTEGER else np.float64)
+    if vectors.dtype.itemsize > np.dtype(np.float64).itemsize:
+        return vectors.astype(np.float64)
+    return vectors
+
+
+def row_blocks(array: Array) -> Iterator[slice]:
+    step = max(1, _CHECKED_AT_ONCE // max(1, array.shape[1]))
+    for start in range(0, array.shape[0], step):
+        yield slice(start, min(start + step, array.shape[0]))
+
+
+def check_finite(array: Array, what: str, noun: str) -> None:
+    """Refuse NaN and infinite values, and name their rows."""
+    if array.dtype.kind != "f":
+        return
+    bad: list[int] = []
+    for block in row_blocks(array):
+        rows = np.flatnonzero(~np.isfinite(array[block]).all(axis=1))
+        bad += [int(row) + block.start for row in rows]
+    if bad:
+        raise ScoreError(
+            f"{what}: {noun} are NaN or infinite in {len(bad)} of {array.shape[0]} rows "
+            f"(rows {name_some(bad)}); mend or leave out these rows"
+        )
+
+
+def check_vectors(vectors: Array, side: str, metric: str) -> None:
+    """Refuse vectors that are not finite, or zero under cosine."""
+    check_finite(vectors, f"{side} features", "values")
+    if metric != "cosine":
+        return
+    zero: list[int] = []
+    for block in row_blocks(vectors):
+        zero += [int(row) + block.start for row in np.flatnonzero(~vectors[block].any(axis=1))]
+    if zero:
+        raise ScoreError(
+            f"{side} features: {len(zero)} vectors are zero (rows {name_some(zero)}) and have no "
+            "direction, so cosine is not defined for them; leave these rows out or use another "
+            "metric"
+        )
+
+
+def direction(higher_is_better: object) -> bool:
+    if not isinstance(higher_is_better, bool | np.bool_):
+        raise ScoreError(f"higher_is_better = {higher_is_better!r}: True or False is needed")
+    return bool(higher_is_better)
