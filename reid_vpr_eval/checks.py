@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from reid_vpr_eval.errors import ProtocolError, ReidVprEvalError
 from reid_vpr_eval.evaluation import counts_before, judge
+from reid_vpr_eval.formats.names import compile_grammar
 from reid_vpr_eval.metrics import parse
 from reid_vpr_eval.protocol import Protocol, WithinRule
 from reid_vpr_eval.relevance import Relevance
 from reid_vpr_eval.samples import Samples
 from reid_vpr_eval.scores import Embeddings
 
-__all__ = ["Check", "check", "check_metrics"]
+__all__ = ["Check", "check", "check_grammars", "check_metrics"]
 
 _LARGE_SHARE = 0.2
 _JUNK = (-1, "-1")
@@ -64,7 +66,21 @@ def check(
 def check_metrics(protocol: Protocol) -> None:
     """Refuse a protocol that reports metrics which do not exist."""
     for name in protocol.report.metrics:
-        parse(name)
+        _at("report.metrics", parse, name)
+
+
+def check_grammars(protocol: Protocol) -> None:
+    """Refuse a protocol whose grammars of names do not exist or are no regular expressions."""
+    for place, side in (("query.names", protocol.query), ("gallery.names", protocol.gallery)):
+        if side.names is not None:
+            _at(place, compile_grammar, side.names)
+
+
+def _at(place: str, read: Callable[[str], object], text: str) -> None:
+    try:
+        read(text)
+    except ReidVprEvalError as error:
+        raise ProtocolError(f"{place}: {error}") from error
 
 
 def _notes(protocol: Protocol, relevance: Relevance, gallery: Samples) -> list[str]:
@@ -110,7 +126,7 @@ def _doubles(scores: Embeddings | None, relevance: Relevance) -> list[str]:
         right += bool(rows & positives)
         wrong += bool(rows - positives)
     if not found:
-        return []
+        return ["no query vector stands in the ranked gallery bit for bit"]
     return [
         f"{found} query vectors stand in the ranked gallery bit for bit ({right} of them as a "
         f"positive, {wrong} as a negative): leaked images, or queries that find themselves?"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -51,6 +52,15 @@ class Format(StrEnum):
     vpr = "vpr"
 
 
+class Metric(StrEnum):
+    """How features are compared."""
+
+    cosine = "cosine"
+    dot = "dot"
+    euclidean = "euclidean"
+    sqeuclidean = "sqeuclidean"
+
+
 class Keep(StrEnum):
     """What is counted."""
 
@@ -88,6 +98,12 @@ def main() -> None:
     app(prog_name=Path(sys.argv[0]).name if sys.argv[0].endswith(("rve", "eval")) else "rve")
 
 
+def _size(text: str | None) -> str | None:
+    if text is not None and not re.fullmatch(r"\d+(\.\d+)?([kmg]i?)?b?", text.strip().lower()):
+        raise typer.BadParameter(f"{text!r}: a size such as 512MiB or 2GB is needed")
+    return text
+
+
 def _guarded(command: Callable[..., None]) -> Callable[..., None]:
     """Turn the project's errors into a few lines and an exit code."""
 
@@ -112,7 +128,8 @@ def _guarded(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _is_unknown_protocol(error: ReidVprEvalError) -> bool:
-    return isinstance(error, ProtocolError) and "no protocol is called" in str(error)
+    said = ("no protocol is called", "no such protocol file")
+    return isinstance(error, ProtocolError) and any(text in str(error) for text in said)
 
 
 def _red(text: str) -> str:
@@ -156,9 +173,7 @@ def run(
     similarities: Annotated[Path | None, typer.Option(help="matrix, larger is better")] = None,
     distances: Annotated[Path | None, typer.Option(help="matrix, smaller is better")] = None,
     ranked: Annotated[Path | None, typer.Option(help="ranked lists of gallery positions")] = None,
-    metric: Annotated[
-        str | None, typer.Option(help="cosine, dot, euclidean or sqeuclidean")
-    ] = None,
+    metric: Annotated[Metric | None, typer.Option(help="how features are compared")] = None,
     encoder: Annotated[
         str, typer.Option(help="turns images into features: a name or module:function")
     ] = "colour-texture",
@@ -179,7 +194,9 @@ def run(
     unretrieved: Annotated[
         Policy, typer.Option(help="positives that ranked lists do not hold")
     ] = Policy.error,
-    memory: Annotated[str | None, typer.Option(help="working memory, such as 512MiB")] = None,
+    memory: Annotated[
+        str | None, typer.Option(help="working memory, such as 512MiB", callback=_size)
+    ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="threads")] = None,
 ) -> None:
     """Evaluate files by a protocol; print the result, and write a run folder with --out."""
@@ -191,7 +208,7 @@ def run(
     inputs = Inputs(
         query=query, gallery=gallery, query_features=query_features,
         gallery_features=gallery_features, similarities=similarities, distances=distances,
-        ranked=ranked, metric=metric, encoder=encoder, cache=cache,
+        ranked=ranked, metric=metric.value if metric else None, encoder=encoder, cache=cache,
     )  # fmt: skip
     with _progress() as progress:
         result, _ = evaluate_files(
@@ -220,6 +237,7 @@ def check(
 ) -> None:
     """Count and check everything but the ranking; exit 1 if published counts are not met."""
     from reid_vpr_eval.checks import check as check_sides
+    from reid_vpr_eval.errors import ScoreError
     from reid_vpr_eval.protocol import load_protocol
     from reid_vpr_eval.runs import Inputs, load_inputs
     from reid_vpr_eval.scores import Embeddings
@@ -232,6 +250,11 @@ def check(
     with _progress() as progress:
         loaded = load_inputs(loaded_protocol, inputs, score=dedup, progress=progress)
     scores = loaded.scores if isinstance(loaded.scores, Embeddings) else None
+    if dedup and scores is None:
+        raise ScoreError(
+            f"--dedup compares vectors, but {query} holds neither features nor images: give "
+            "--query-features and --gallery-features"
+        )
     report = check_sides(
         loaded_protocol, loaded.query.samples, loaded.gallery.samples, scores=scores
     )
@@ -331,11 +354,14 @@ def check_file(
     file: Annotated[Path, typer.Argument(help="a protocol file")],
 ) -> None:
     """Check a protocol file and say what is wrong where."""
-    from reid_vpr_eval.checks import check_metrics
+    from reid_vpr_eval.checks import check_grammars, check_metrics
+    from reid_vpr_eval.formats.registry import located
     from reid_vpr_eval.protocol import load_protocol
 
     protocol = load_protocol(file)
-    check_metrics(protocol)
+    with located(file):
+        check_metrics(protocol)
+        check_grammars(protocol)
     typer.echo(f"{file}: a valid protocol, judged by {protocol.judging_hash[:12]}")
 
 

@@ -142,7 +142,7 @@ class ReportTable(_Table):
     @field_validator("spelling")
     @classmethod
     def _has_k(cls, value: str) -> str:
-        if value.count("{k}") != 1 or value.format(k=1) != value.replace("{k}", "1"):
+        if value.count("{k}") != 1 or set("{}") & set(value.replace("{k}", "")):
             raise ValueError("must hold {k} once and no other braces")
         return value
 

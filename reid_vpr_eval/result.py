@@ -189,7 +189,7 @@ class Result:
             counts=document["counts"],
             metrics=MetricValues({name: document["metrics"][name] for name in order}),
             ties={name: document["ties"][name] for name in order},
-            chance={name: document["chance"][name] for name in order},
+            chance={name: document["chance"][name] for name in order if name in document["chance"]},
             per_query=_read_table(source / "per_query.csv"),
             curves=pd.DataFrame(document["curves"], columns=list(_CURVE_COLUMNS)),
             inputs=document["inputs"],

@@ -99,7 +99,10 @@ def run(
     )  # fmt: skip
     if out is not None:
         with run_folder(out) as folder:
+            held_run = (folder / "result.json").is_file()
             result.save(folder, overwrite=overwrite or folder != out)
+            if held_run:
+                _remove_report(folder)
             if report:
                 from reid_vpr_eval.report import Images, write_report
 
@@ -176,6 +179,14 @@ def run_folder(out: Path) -> Iterator[Path]:
         raise
 
 
+def _remove_report(folder: Path) -> None:
+    """Remove the report of an earlier run, which would tell other numbers."""
+    (folder / "report.html").unlink(missing_ok=True)
+    for kind in ("cmc", "recall", "other"):
+        for suffix in ("png", "svg"):
+            (folder / "figures" / f"{kind}.{suffix}").unlink(missing_ok=True)
+
+
 def _check_target(out: Path, overwrite: bool) -> None:
     """Refuse early what could not be written after a long run."""
     if out.exists() and not out.is_dir():
@@ -228,7 +239,8 @@ def _stored_lists(path: Path) -> RankedLists:
         raise FormatError(f"{path}: ranked lists are read from .npy and .npz files")
     if find_reader(path).suffixes == (".npy",):
         return RankedLists(load_array(path))
-    with parsing(path, "ranked lists"), np.load(path, allow_pickle=False) as stored:
+    with parsing(path, "ranked lists"), path.open("rb") as stream:
+        stored = np.load(stream, allow_pickle=False)
         names = sorted(stored.files)
         if "header" in names:
             return RankedLists.load(path)

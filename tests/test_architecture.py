@@ -16,9 +16,9 @@ PACKAGE = Path(reid_vpr_eval.__file__).parent
 
 #: Lowest first; a module may import its own layer and those before it.
 LAYERS = [
-    "errors", "archive", "columns", "samples", "scores", "formats", "protocol", "relevance", "ranking",
-    "metrics", "result", "per_query", "evaluation", "checks", "report", "encoders", "runs",
-    "demo", "cli", "__main__",
+    "errors", "archive", "columns", "samples", "scores", "formats", "protocol", "relevance",
+    "ranking", "metrics", "result", "per_query", "evaluation", "evaluator", "checks", "studies",
+    "report", "encoders", "compat", "runs", "demo", "cli", "__main__",
 ]  # fmt: skip
 #: Packages that only some layers may import.
 HEAVY = {

@@ -9,6 +9,7 @@ from reid_vpr_eval.formats.names import GRAMMARS, Grammar, parse_name, parse_nam
 from reid_vpr_eval.formats.registry import FORMATS, Content, Reader, SideName, reader
 from reid_vpr_eval.formats.sides import Side, read_side, read_sides
 from reid_vpr_eval.formats.spec import SideSpec, apply_spec
+from reid_vpr_eval.formats.trec import Qrels, Run, read_qrels, read_run
 
 __all__ = [
     "FORMATS",
@@ -16,7 +17,9 @@ __all__ = [
     "IMAGE_SUFFIXES",
     "Content",
     "Grammar",
+    "Qrels",
     "Reader",
+    "Run",
     "Side",
     "SideName",
     "SideSpec",
@@ -26,6 +29,8 @@ __all__ = [
     "parse_name",
     "parse_names",
     "read_features",
+    "read_qrels",
+    "read_run",
     "read_side",
     "read_sides",
     "reader",

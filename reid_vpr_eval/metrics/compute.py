@@ -11,13 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.errors import NotCountedError, RelevanceError, name_some
+from reid_vpr_eval.metrics.expected import Expected
 from reid_vpr_eval.metrics.grammar import MetricName, parse
+from reid_vpr_eval.metrics.ordered import Ordered
+from reid_vpr_eval.metrics.pool import Pool
 from reid_vpr_eval.metrics.reading import Reading
-from reid_vpr_eval.metrics.views import Expected, Floats, View, view_of
+from reid_vpr_eval.metrics.views import Floats, View
 from reid_vpr_eval.ranking import Ranking
 from reid_vpr_eval.relevance.pairs import NoPositive
 
-__all__ = ["TIES", "MetricValues", "Values", "chance", "compute"]
+__all__ = ["TIES", "MetricValues", "Values", "chance", "compute", "exact_mean", "rsum", "view_of"]
 
 #: How equal scores may be read.
 TIES = ("expected", "optimistic", "pessimistic", "index")
@@ -73,7 +76,10 @@ class Values(MetricValues):
 
     def per_query(self, name: str) -> Floats:
         """Return the value of each query, float64 (n_query,); NaN where it is not in the mean."""
-        return self._per_query[str(parse(name))]
+        canonical = str(parse(name))
+        if canonical not in self._per_query and canonical in self:
+            raise NotCountedError(f"{canonical} is over all queries together: no value of each")
+        return self._per_query[canonical]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,21 +142,40 @@ def compute(
     >>> round(values["mAP"], 4), values["CMC@1"], values["R@2"]
     (0.5833, 0.0, 1.0)
     """
-    if ties not in TIES:
-        raise NotCountedError(f"ties = {ties!r}: one of {', '.join(TIES)} is needed")
     names = [parse(name) for name in ([metrics] if isinstance(metrics, str) else metrics)]
-    reading = Reading.of(ranking)
-    policy = _policy(ranking, reading, no_positive or ranking.no_positive, missing_query)
-    view = view_of(reading, ties)
+    view = view_of(ranking, ties)
+    policy = _policy(ranking, view.reading, no_positive or ranking.no_positive, missing_query)
     per_query: dict[str, Floats] = {}
     values: dict[str, float] = {}
     for name in names:
+        if name.metric.aggregate == "pooled":
+            pool = Pool(ranking, view, policy.evaluated, ties)
+            values[str(name)] = float(name.apply(pool, ranking.n_gallery_ranked))
+            continue
         view.unknown[:] = False
-        found = name.values(view, ranking.n_gallery_ranked)
+        found = name.apply(view, ranking.n_gallery_ranked)
         _check_retrieved(name, view, policy, unretrieved)
         per_query[str(name)] = _apply(name, found, view, policy)
         values[str(name)] = _aggregate(name, per_query[str(name)], view, policy)
     return Values(values, per_query, policy.evaluated)
+
+
+def view_of(ranking: Ranking, ties: str) -> View:
+    """Return the view of a ranking for one way of reading equal scores.
+
+    Besides the four of `TIES` there is "reversed": the tie order from its end.
+    """
+    if ties not in (*TIES, "reversed"):
+        raise NotCountedError(f"ties = {ties!r}: one of {', '.join(TIES)} is needed")
+    backwards = ties == "reversed"
+    reading = Reading.of(ranking, backwards=backwards)
+
+    def graded() -> Reading:
+        return Reading.of(ranking, graded=True, backwards=backwards)
+
+    if ties == "expected":
+        return Expected(reading, graded)
+    return Ordered(reading, graded, ties)  # type: ignore[arg-type]
 
 
 def chance(
@@ -159,15 +184,32 @@ def chance(
     *,
     no_positive: NoPositive | None = None,
 ) -> dict[str, float]:
-    """Return the exact expectation of each metric for a ranking without information."""
+    """Return the exact expectation of each metric for a ranking without information.
+
+    Metrics over pooled scores have one only where it does not depend on the data.
+    """
     reading = Reading.of(ranking).at_random()
     policy = _policy(ranking, reading, no_positive or ranking.no_positive, "zero")
-    view = Expected(reading)
+    view = Expected(reading, lambda: Reading.of(ranking, graded=True).at_random())
     out: dict[str, float] = {}
     for name in map(parse, metrics):
-        found = name.values(view, ranking.n_gallery_ranked)
+        if name.metric.aggregate == "pooled":
+            if name.metric.chance != "none":
+                out[str(name)] = float(name.metric.chance)
+            continue
+        found = name.apply(view, ranking.n_gallery_ranked)
         out[str(name)] = _aggregate(name, _apply(name, found, view, policy), view, policy)
     return out
+
+
+def rsum(first: Mapping[str, float], second: Mapping[str, float]) -> float:
+    """Return the sum of CMC@1, CMC@5 and CMC@10 of two directions in percent, 0 to 600.
+
+    >>> half = MetricValues({"CMC@1": 0.5, "CMC@5": 0.5, "CMC@10": 0.5})
+    >>> rsum(half, half)
+    300.0
+    """
+    return 100 * math.fsum(side[f"CMC@{k}"] for side in (first, second) for k in (1, 5, 10))
 
 
 def _policy(
@@ -226,7 +268,7 @@ def _apply(name: MetricName, found: Floats, view: View, policy: _Policy) -> Floa
 
 def _aggregate(name: MetricName, values: Floats, view: View, policy: _Policy) -> float:
     if name.metric.aggregate == "median":
-        return _median_rank(view, policy)
+        return _median_rank(view, policy, name.every_option["form"])
     return exact_mean(values[policy.evaluated])
 
 
@@ -239,8 +281,11 @@ def exact_mean(values: Floats) -> float:
     return math.fsum(values.tolist()) / len(values)
 
 
-def _median_rank(view: View, policy: _Policy) -> float:
-    """Return the mean of the smallest k with CMC@k >= 1/2 and the smallest with > 1/2."""
+def _median_rank(view: View, policy: _Policy, form: str) -> float:
+    """Return the mean of the smallest k with CMC@k >= 1/2 and the smallest with > 1/2.
+
+    Or only the first of these (crossing), or their mean rounded down (floor).
+    """
     end = view.size + 1
     half = int(policy.evaluated.sum()) / 2
 
@@ -257,4 +302,8 @@ def _median_rank(view: View, policy: _Policy) -> float:
             low, high = (low, middle) if reached else (middle + 1, high)
         return low
 
-    return (smallest(strict=False) + smallest(strict=True)) / 2
+    reached = smallest(strict=False)
+    if form == "crossing":
+        return float(reached)
+    middle = (reached + smallest(strict=True)) / 2
+    return float(math.floor(middle)) if form == "floor" else middle

@@ -1,29 +1,34 @@
 """Metrics as named values: one grammar from text to metric and back, and the registry.
 
-``NAME[@k][(option=value, ...)]``, where k is a number or a percentage of the gallery.
+``NAME[@k][(option=value, ...)]``, where k is a number or a percentage of the gallery; some
+metrics take a level instead, ``TAR@FAR=0.001``.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
-from reid_vpr_eval.errors import NotCountedError, ProtocolError
-from reid_vpr_eval.metrics.views import View
+from reid_vpr_eval.errors import ProtocolError
 
 __all__ = ["METRICS", "Metric", "MetricName", "metric", "parse"]
 
-Floats: TypeAlias = npt.NDArray[np.float64]
-#: The per-query values of a metric, from a view, the cut-off (or None) and the options.
-Function: TypeAlias = Callable[..., Floats]
+#: From a view (or a pool, for metrics that are no means over queries), the cut-off or level
+#: if the metric takes one, and the options: values of all queries, or one number.
+Function: TypeAlias = Callable[..., Any]
+Cutoff: TypeAlias = Literal["no", "may", "must", "level"]
+Direction: TypeAlias = Literal["up", "down"]
+Monotone: TypeAlias = Literal["up", "down", "none"]
+Needs: TypeAlias = Literal["counts", "first item", "pairs"]
+#: The words an option takes, its default first; or a function that reads any text.
+Option: TypeAlias = tuple[str, ...] | Callable[[str], str]
 
 _NAME = r"(?P<name>[A-Za-z][\w-]*(?:@[A-Za-z]\w*)?)"
-_TEXT = re.compile(rf"^\s*{_NAME}(?:@(?P<k>\d+(?:\.\d+)?%?))?\s*(?:\((?P<options>.*)\))?\s*$")
+_CUT = r"(?:@(?P<k>\d+(?:\.\d+)?%?)|=(?P<level>[\d.]+(?:[eE][+-]?\d+)?))?"
+_TEXT = re.compile(rf"^\s*{_NAME}{_CUT}\s*(?:\((?P<options>.*)\))?\s*$")
 _DASHED = re.compile(r"^\s*(?P<name>rank)-?(?P<k>\d+)\s*$", re.IGNORECASE)
 
 
@@ -31,20 +36,42 @@ _DASHED = re.compile(r"^\s*(?P<name>rank)-?(?P<k>\d+)\s*$", re.IGNORECASE)
 class Metric:
     """What a metric declares of itself.
 
-    `cutoff`: whether ``@k`` must, may or must not be given. `options`: the words each option
-    takes, its default first. `direction`: what is better. `monotone`: how an added negative
-    moves it. `is_rank`: a rank, not a share. `aggregate`: how values become one number.
+    Attributes
+    ----------
+    name, formula, reference : str
+        Its canonical name, the formula, and where it was published.
+    function : callable
+        The definition.
+    cutoff : {"no", "may", "must", "level"}
+        Whether ``@k`` must, may or must not be given, or ``=x`` must.
+    options : mapping
+        The words each option takes, its default first.
+    direction, monotone : str
+        What is better, and how an added negative moves it.
+    needs : {"counts", "first item", "pairs"}
+        What must have been counted.
+    chance : str
+        Where the value of a random ranking comes from.
+    is_rank : bool
+        A rank, not a share.
+    aggregate : {"mean", "median", "pooled"}
+        How values become one number; pooled ones are no means over queries.
+    spellings : tuple of str
+        Other accepted names.
     """
 
     name: str
     function: Function
+    formula: str
     reference: str
-    cutoff: Literal["no", "may", "must"] = "no"
-    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    direction: Literal["up", "down"] = "up"
-    monotone: Literal["up", "down", "none"] = "down"
+    cutoff: Cutoff = "no"
+    options: Mapping[str, Option] = field(default_factory=dict)
+    direction: Direction = "up"
+    monotone: Monotone = "down"
+    needs: Needs = "counts"
+    chance: str = "exact"
     is_rank: bool = False
-    aggregate: Literal["mean", "median"] = "mean"
+    aggregate: Literal["mean", "median", "pooled"] = "mean"
     spellings: tuple[str, ...] = ()
 
     @property
@@ -52,32 +79,26 @@ class Metric:
         """The first line of the definition."""
         return (self.function.__doc__ or "").strip().split("\n", maxsplit=1)[0]
 
+    @property
+    def defaults(self) -> dict[str, str]:
+        """The default of each option."""
+        return {
+            key: words[0] if isinstance(words, tuple) else ""
+            for key, words in self.options.items()
+        }
+
 
 #: All metrics by name.
 METRICS: dict[str, Metric] = {}
 _SPELLINGS: dict[str, str] = {}
 
 
-def metric(
-    name: str,
-    *,
-    reference: str,
-    cutoff: Literal["no", "may", "must"] = "no",
-    options: Mapping[str, tuple[str, ...]] | None = None,
-    direction: Literal["up", "down"] = "up",
-    monotone: Literal["up", "down", "none"] = "down",
-    is_rank: bool = False,
-    aggregate: Literal["mean", "median"] = "mean",
-    spellings: tuple[str, ...] = (),
-) -> Callable[[Function], Function]:
-    """Register the function below as a metric."""
+def metric(name: str, **declared: Any) -> Callable[[Function], Function]:
+    """Register the function below as a metric; the keywords are the fields of `Metric`."""
 
     def register(function: Function) -> Function:
-        entry = Metric(
-            name, function, reference, cutoff, options or {}, direction, monotone, is_rank,
-            aggregate, spellings,
-        )  # fmt: skip
-        for word in (name, *spellings):
+        entry = Metric(name, function, **declared)
+        for word in (name, *entry.spellings):
             if word.lower() in _SPELLINGS:
                 raise ProtocolError(f"the metric name {word!r} is taken")
             _SPELLINGS[word.lower()] = name
@@ -89,10 +110,12 @@ def metric(
 
 @dataclass(frozen=True, slots=True, order=True)
 class MetricName:
-    """A metric with its cut-off and options; prints as its canonical text.
+    """A metric with its cut-off (or level) and options; prints as its canonical text.
 
     >>> str(parse("Rank-5")), str(parse("mAP(rule=rectangle)")), str(parse("R@1%"))
     ('CMC@5', 'mAP', 'CMC@1%')
+    >>> str(parse("TAR@FAR=1e-4"))
+    'TAR@FAR=0.0001'
     """
 
     name: str
@@ -100,7 +123,8 @@ class MetricName:
     options: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
-        cut = f"@{self.k}" if self.k else ""
+        mark = "=" if self.metric.cutoff == "level" else "@"
+        cut = f"{mark}{self.k}" if self.k else ""
         listed = ", ".join(f"{key}={value}" for key, value in self.options)
         return f"{self.name}{cut}" + (f"({listed})" if listed else "")
 
@@ -109,22 +133,32 @@ class MetricName:
         """The registered metric."""
         return METRICS[self.name]
 
-    def cut(self, n_ranked: int) -> int | None:
-        """Return the cut-off as a number of items; a percentage is one of the gallery."""
+    @property
+    def monotone(self) -> Monotone:
+        """How an added negative moves it; a divisor of hits can go either way."""
+        moves = ("divisor", "hits") in self.options
+        return "none" if moves else self.metric.monotone
+
+    @property
+    def every_option(self) -> dict[str, str]:
+        """All options with their values, defaults included."""
+        return {**self.metric.defaults, **dict(self.options)}
+
+    def cut(self, n_ranked: int) -> int | float | None:
+        """Return the cut-off as a number of items (a percentage is one of the gallery)."""
         if not self.k:
             return None
+        if self.metric.cutoff == "level":
+            return float(self.k)
         if self.k.endswith("%"):
             return max(round(n_ranked * float(self.k[:-1]) / 100), 1)
         return int(self.k)
 
-    def values(self, view: View, n_ranked: int) -> Floats:
-        """Return the value of each query under a view, an array of length n_query."""
-        every = {key: words[0] for key, words in self.metric.options.items()}
-        k = self.cut(n_ranked)
-        arguments = {**every, **dict(self.options)}
+    def apply(self, asked: object, n_ranked: int) -> Any:
+        """Ask a view, or a pool, for this metric: values (n_query,), or one number."""
         if self.metric.cutoff == "no":
-            return self.metric.function(view, **arguments)
-        return self.metric.function(view, k, **arguments)
+            return self.metric.function(asked, **self.every_option)
+        return self.metric.function(asked, self.cut(n_ranked), **self.every_option)
 
 
 def parse(text: str | MetricName) -> MetricName:
@@ -152,14 +186,29 @@ def parse(text: str | MetricName) -> MetricName:
     if word.lower() not in _SPELLINGS:
         raise ProtocolError(f"{text!r}: no metric {word!r}; known: {', '.join(sorted(METRICS))}")
     entry = METRICS[_SPELLINGS[word.lower()]]
-    _check_cut(text, entry, k)
-    return MetricName(entry.name, _plain(k), _options(text, entry, parts.get("options") or ""))
+    level = parts.get("level") or ""
+    if entry.cutoff == "level":
+        k = _level(text, entry, k, level)
+    elif level:
+        raise ProtocolError(f"{text!r}: {entry.name} takes no level =x")
+    else:
+        _check_cut(text, entry, k)
+        k = _plain(k)
+    return MetricName(entry.name, k, _options(text, entry, parts.get("options") or ""))
 
 
 def _plain(k: str) -> str:
     if k.endswith("%"):
         return f"{float(k[:-1]):g}%"
     return str(int(k)) if k else ""
+
+
+def _level(text: str, entry: Metric, k: str, level: str) -> str:
+    value = float(level) if level.count(".") <= 1 and level.strip(".") else math.nan
+    if k or not 0 < value <= 1:
+        raise ProtocolError(f"{text!r}: {entry.name} needs a level above 0 and up to 1, such as "
+                            f"{entry.name}=0.01")  # fmt: skip
+    return f"{value:g}"
 
 
 def _check_cut(text: str, entry: Metric, k: str) -> None:
@@ -182,15 +231,13 @@ def _options(text: str, entry: Metric, listed: str) -> tuple[tuple[str, str], ..
         if key not in entry.options:
             known = ", ".join(sorted(entry.options)) or "none"
             raise ProtocolError(f"{text!r}: {entry.name} has no option {key!r}; it has: {known}")
-        if value not in entry.options[key]:
-            words = ", ".join(entry.options[key])
-            raise ProtocolError(f"{text!r}: {key} = {value!r}; one of {words} is needed")
-        if value != entry.options[key][0]:
+        words = entry.options[key]
+        if callable(words):
+            chosen[key] = words(value)
+        elif value not in words:
+            listed_words = ", ".join(words)
+            raise ProtocolError(f"{text!r}: {key} = {value!r}; one of {listed_words} is needed")
+        else:
             chosen[key] = value
-    return tuple(sorted(chosen.items()))
-
-
-def refuse_unknown_ties(ties: str, known: tuple[str, ...]) -> None:
-    """Refuse a tie policy that does not exist."""
-    if ties not in known:
-        raise NotCountedError(f"ties = {ties!r}: one of {', '.join(known)} is needed")
+    defaults = entry.defaults
+    return tuple(sorted((k, v) for k, v in chosen.items() if v != defaults[k]))

@@ -13,6 +13,7 @@ from reid_vpr_eval.relevance.pairs import IGNORED, POSITIVE
 __all__ = ["Reading"]
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -30,6 +31,10 @@ class Reading:
         positives in earlier groups.
     index_rank : int64 array (n_found,)
         The 1-based rank of each returned positive in tie order, group by group.
+    grade : float64 array (n_found,)
+        The grade of each returned positive.
+    all_query, all_grade : int64 and float64 arrays (n_positive_pairs,)
+        Query and grade of every positive, returned or not.
     only_first : bool
         True if only the first group of each query was counted.
     """
@@ -44,19 +49,27 @@ class Reading:
     right: Ints
     right_before: Ints
     index_rank: Ints
+    grade: Floats
+    all_query: Ints
+    all_grade: Floats
     only_first: bool
 
     @classmethod
-    def of(cls, ranking: Ranking) -> Reading:
-        """Read a complete ranking."""
+    def of(cls, ranking: Ranking, *, graded: bool = False, backwards: bool = False) -> Reading:
+        """Read a complete ranking.
+
+        With `graded` every item of a grade above 0 counts, whatever grade makes a positive.
+        With `backwards` the tie order is reversed.
+        """
         ranking.check_complete()
         role, found = ranking.effective_role, ranking.found
+        wanted = (ranking.grade > 0) & (role != IGNORED) if graded else role == POSITIVE
         ordered = np.empty(len(role), np.int64)
         pair_query = ranking.query_of_pair
         ordered[ranking.offsets[pair_query] + ranking.order] = np.arange(len(role))
         stays = ordered[(role != IGNORED)[ordered] & found[ordered]]
         query, group = pair_query[stays], ranking.tie_group[stays].astype(np.int64)
-        positive = role[stays] == POSITIVE
+        positive = wanted[stays]
         first = _changes(query, group)
         start = np.flatnonzero(first)
         number = np.cumsum(first) - 1
@@ -70,9 +83,15 @@ class Reading:
         keep = right > 0
         if ranking.keep == "first":
             keep &= right_before == 0
-        place = np.arange(len(stays)) - np.searchsorted(query, query)
-        rank = above + ranking.counted("tied_before")[stays] + place + 1
-        n_positive = ranking.n_positive
+        rank = above + earlier[number] + 1
+        within = np.arange(len(stays)) - start[number]
+        before_here = ranking.counted("tied_before")[stays]
+        if backwards:
+            rank += tied - before_here + judged[number] - 1 - within
+        else:
+            rank += before_here + within
+        kept = positive & keep[number]
+        n_positive = np.bincount(pair_query[wanted], minlength=ranking.n_query)
         n_found = np.bincount(query[positive], minlength=ranking.n_query)
         return cls(
             n_query=ranking.n_query,
@@ -85,7 +104,10 @@ class Reading:
             items=(tied[start] + judged)[keep],
             right=right[keep],
             right_before=right_before[keep],
-            index_rank=rank[positive & keep[number]],
+            index_rank=rank[kept],
+            grade=ranking.grade[stays][kept],
+            all_query=pair_query[wanted],
+            all_grade=ranking.grade[wanted],
             only_first=ranking.keep == "first",
         )
 
@@ -94,6 +116,7 @@ class Reading:
         query = np.flatnonzero(self.n_positive > 0)
         zero = np.zeros(len(query), np.int64)
         size = np.maximum(self.size, self.n_positive)
+        order = np.argsort(self.all_query, kind="stable")
         return Reading(
             n_query=self.n_query,
             n_positive=self.n_positive,
@@ -105,6 +128,9 @@ class Reading:
             right=self.n_positive[query],
             right_before=zero,
             index_rank=np.empty(0, np.int64),
+            grade=self.all_grade[order],
+            all_query=self.all_query,
+            all_grade=self.all_grade,
             only_first=False,
         )
 
@@ -114,6 +140,16 @@ class Reading:
         mask = np.zeros(self.n_query, bool)
         mask[self.query[self.items > self.right]] = True
         return mask
+
+    @property
+    def found_query(self) -> Ints:
+        """The query of each returned positive, int64 (n_found,)."""
+        return np.repeat(self.query, self.right)
+
+    @property
+    def group_of_found(self) -> Ints:
+        """The group of each returned positive, int64 (n_found,)."""
+        return np.repeat(np.arange(len(self.query)), self.right)
 
 
 def _changes(query: Ints, group: Ints) -> npt.NDArray[np.bool_]:

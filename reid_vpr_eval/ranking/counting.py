@@ -28,6 +28,7 @@ class Counter:
         tie: npt.NDArray[np.int64],
         n_strata: int,
         top_k: int,
+        pairs_kept: int = 0,
     ) -> None:
         n_query, n_groups = len(groups.start) - 1, len(groups.score)
         self._groups = groups
@@ -44,6 +45,8 @@ class Counter:
         self._pair, self._pair_key = pairs[order], self._pair_key[order]
         self.top_item = np.full((n_query, top_k), -1, np.int64)
         self.top_score = np.full((n_query, top_k), -np.inf)
+        self.pairs_kept = pairs_kept
+        self._negatives = np.empty(0)
         self._lock = threading.Lock()
 
     def add_certain(self, first_group: int, above: npt.NDArray[np.int64], stratum: int) -> None:
@@ -112,6 +115,23 @@ class Counter:
             scores[row[enters], place[enters]] = score[enters]
             top = best_first(items, scores, self._tie[items], k)
             self.top_item[touched], self.top_score[touched] = top[0], top[1]
+
+    @property
+    def floor_of_negatives(self) -> float:
+        """The score that an unjudged pair must reach to be among the largest."""
+        kept = self._negatives
+        return float(kept[-1]) if len(kept) >= self.pairs_kept else -np.inf
+
+    def add_negatives(self, score: npt.NDArray[np.float64]) -> None:
+        """Offer scores of unjudged pairs for the pooled largest ones."""
+        with self._lock:
+            joined = np.sort(np.concatenate([self._negatives, score]))[::-1]
+            self._negatives = joined[: self.pairs_kept]
+
+    @property
+    def largest_negatives(self) -> npt.NDArray[np.float64]:
+        """The pooled largest scores of unjudged pairs, descending."""
+        return self._negatives.copy()
 
     def result(
         self,

@@ -75,6 +75,9 @@ def rank(
         Count only these gallery rows; add such parts with ``Ranking.merge``.
     count_ignored : bool
         Count the rows ignored for everybody in a stratum of their own.
+    pairs_kept : int
+        How many of the largest scores of unjudged pairs are kept, pooled over all queries:
+        enough for TAR@FAR down to that many false accepts.
     memory : str or int
         About how much working memory to use, such as "512MiB".
     workers : int, optional
@@ -104,11 +107,12 @@ def rank(
     >>> ranking.above, ranking.tied, ranking.tied_before
     (array([[1]], dtype=uint32), array([[1]], dtype=uint32), array([[1]], dtype=uint32))
     """
-    _refuse(group=group, blocks=blocks, draws=draws, client=client, pairs_kept=pairs_kept or None)
+    _refuse(group=group, blocks=blocks, draws=draws, client=client)
     if keep not in ("all", "first"):
         raise NotCountedError(f"keep = {keep!r}: one of all, first is needed")
-    if top_k < 0:
-        raise NotCountedError(f"top_k = {top_k}: 0 or more is needed")
+    for name, value in (("top_k", top_k), ("pairs_kept", pairs_kept)):
+        if value < 0:
+            raise NotCountedError(f"{name} = {value}: 0 or more is needed")
     others = [judge] if isinstance(judge, Relevance) else list(judge)
     _check_sizes(scores, relevance)
     tie, tie_name = _tie_keys(tie_order, relevance.n_gallery)
@@ -126,7 +130,7 @@ def rank(
     effective = layout.kept[judged.query, stratum]
     counted = found if keep == "all" else best_positive(judged, ordered, effective & found)
     groups = Groups.of(judged, score, counted)
-    counter = Counter(judged, groups, tie, len(layout.names), max(1, top_k))
+    counter = Counter(judged, groups, tie, len(layout.names), max(1, top_k), pairs_kept)
     columns = layout.columns(part)
     if source is None:
         assert isinstance(scores, RankedLists)  # noqa: S101 (narrows the type)
@@ -143,7 +147,8 @@ def rank(
         tie_order=tie_name, no_positive=relevance.no_positive, keep=keep,
         fingerprint=_fingerprint(judged, score, layout, tie, tie_name),
         higher_is_better=getattr(scores, "higher_is_better", True), note=relevance.note,
-        slices=np.array([part], np.int64), ignored_gallery=relevance.ignored_gallery,
+        pairs_kept=pairs_kept, slices=np.array([part], np.int64),
+        ignored_gallery=relevance.ignored_gallery,
         row_stratum=layout.row_stratum, offsets=judged.offsets,
         n_unjudged=n_unjudged, kept=layout.kept,
         depth=scores.depth if isinstance(scores, RankedLists)
@@ -152,6 +157,7 @@ def rank(
         best_tie=np.where(best >= 0, tie[best], 0), item=judged.item, stratum=stratum,
         role=judged.role, grade=judged.grade, score=score, order=order, tie_group=tie_group,
         found=found, above=above, tied=tied, tied_before=tied_before,
+        largest_negatives=counter.largest_negatives if pairs_kept else None,
         top_item=counter.top_item if top_k else None,
         top_score=counter.top_score if top_k else None,
         top_tie=tie[counter.top_item] if top_k else None,
@@ -273,7 +279,7 @@ def _slice(given: tuple[int, int] | None, n_gallery: int) -> tuple[int, int]:
 def _bytes(memory: str | int) -> int:
     if isinstance(memory, int):
         return memory
-    match = re.fullmatch(r"\s*([\d.]+)\s*([kmg]i?)?b?\s*", memory.lower())
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmg]i?)?b?\s*", memory.lower())
     if not match:
         raise ScoreError(f"memory = {memory!r}: a size such as 512MiB or 2GB is needed")
     return int(float(match[1]) * _UNITS[match[2] or ""])

@@ -69,8 +69,10 @@ def join(
                 f"rows, the relevance for {n_query} and {n_gallery}"
             )
         own = np.full(len(part.item), number == 0)
-        role = part.role if number == 0 else np.zeros_like(part.role)
-        found.append((part.query_of_pair(), part.item, role, part.grade, own))
+        role, grade = part.role, part.grade
+        if number:
+            role, grade = np.zeros_like(role), np.zeros_like(grade)
+        found.append((part.query_of_pair(), part.item, role, grade, own))
     if len(found) == 1:
         query, item, role, grade, _ = found[0]
         return Judged(relevance.offsets, query, item, role, grade)

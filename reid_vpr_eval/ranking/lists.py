@@ -63,4 +63,6 @@ def count_lists(
         counter.add_exact(query[mine], item[mine], score[mine], number)
     stays = kept[query, stratum]
     counter.add_top(query[stays], item[stays], score[stays])
+    if counter.pairs_kept:
+        counter.add_negatives(score[stays])
     return n_unjudged

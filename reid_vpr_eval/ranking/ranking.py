@@ -22,12 +22,12 @@ _COUNTS = ("above", "tied", "tied_before")
 _SPARSE = ("tied", "tied_before")
 _HEADER = (
     "n_query", "n_gallery", "strata", "tie_order", "no_positive", "keep", "fingerprint",
-    "higher_is_better", "note",
+    "higher_is_better", "note", "pairs_kept",
 )  # fmt: skip
 #: Arrays that later versions of the file may hold; none of them is counted yet.
 RESERVED = (
     "top_item", "top_score", "group_above", "group_tied", "group_tied_before",
-    "block_above", "block_tied", "draw_table", "largest_negatives", "wide_value",
+    "block_above", "block_tied", "draw_table", "wide_value",
 )  # fmt: skip
 
 
@@ -74,6 +74,10 @@ class Ranking:
         scores share a `tie_group`.
     above, tied, tied_before : uint32 arrays (n_pairs, S)
         Counts over unjudged items.
+    pairs_kept : int
+        How many of the largest scores of unjudged pairs were asked for.
+    largest_negatives : float64 array (at most pairs_kept,), or None
+        These scores, pooled over all queries, descending.
     top_item, top_score : arrays (n_query, k), or None
         The best unjudged items, if asked for; -1 where there are fewer.
     higher_is_better : bool
@@ -89,6 +93,7 @@ class Ranking:
     fingerprint: str
     higher_is_better: bool
     note: str
+    pairs_kept: int
     slices: npt.NDArray[np.int64]
     ignored_gallery: npt.NDArray[np.bool_]
     row_stratum: npt.NDArray[np.int32]
@@ -110,6 +115,7 @@ class Ranking:
     above: npt.NDArray[np.uint32]
     tied: npt.NDArray[np.uint32]
     tied_before: npt.NDArray[np.uint32]
+    largest_negatives: npt.NDArray[np.float64] | None = None
     top_item: npt.NDArray[np.int64] | None = None
     top_score: npt.NDArray[np.float64] | None = None
     top_tie: npt.NDArray[np.int64] | None = None
@@ -270,6 +276,7 @@ def _check_mergeable(first: Ranking, part: Ranking, number: int) -> None:
     for name, what in (
         ("fingerprint", "judges other pairs, scores, strata or tie order"),
         ("keep", "kept other counts"),
+        ("pairs_kept", "kept other numbers of negative scores"),
         ("no_positive", "treats queries without a positive differently"),
         ("role", "gives judged pairs other roles"),
         ("grade", "gives judged pairs other grades"),
@@ -282,8 +289,9 @@ def _check_mergeable(first: Ranking, part: Ranking, number: int) -> None:
                 f"part {number} does not belong to part 0: it {what}; merge only slices of one "
                 "ranking, made with the same scores and relevance"
             )
-    if (first.top_item is None) != (part.top_item is None):
-        raise AlignmentError(f"part {number} has top-k lists and part 0 has not, or the reverse")
+    for name, what in (("top_item", "top-k lists"), ("largest_negatives", "negative scores")):
+        if (getattr(first, name) is None) != (getattr(part, name) is None):
+            raise AlignmentError(f"part {number} has {what} and part 0 has not, or the reverse")
 
 
 def _merge_best(parts: Sequence[Ranking]) -> dict[str, Any]:
@@ -300,6 +308,9 @@ def _merge_best(parts: Sequence[Ranking]) -> dict[str, Any]:
         "best_score": score[:, 0],
         "best_tie": tie[:, 0],
     }
+    if parts[0].largest_negatives is not None:
+        scores = np.concatenate([part.largest_negatives for part in parts])
+        merged["largest_negatives"] = np.sort(scores)[::-1][: parts[0].pairs_kept]
     if parts[0].top_item is not None:
         lists = [
             np.concatenate([getattr(part, name) for part in parts], axis=1)
@@ -328,7 +339,7 @@ def roles_of(
     """Return the role and grade that another relevance gives to the judged pairs."""
     ours = ranking.query_of_pair * ranking.n_gallery + ranking.item
     theirs = relevance.query_of_pair() * ranking.n_gallery + relevance.item
-    named = relevance.role != NEGATIVE
+    named = (relevance.role != NEGATIVE) | (relevance.grade > 0)
     missing = named & ~np.isin(theirs, ours)
     if missing.any():
         first = int(theirs[missing][0])

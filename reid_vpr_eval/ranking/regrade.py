@@ -46,6 +46,7 @@ def regrade(ranking: Ranking, relevance: Relevance) -> Ranking:
         ignored_gallery=relevance.ignored_gallery,
         best_item=ranking.best_item if same_mask else np.full(ranking.n_query, -2),
         best_score=ranking.best_score if same_mask else np.full(ranking.n_query, -np.inf),
+        largest_negatives=ranking.largest_negatives if same_mask else None,
         top_item=ranking.top_item if same_mask else None,
         top_score=ranking.top_score if same_mask else None,
         top_tie=ranking.top_tie if same_mask else None,

@@ -62,6 +62,8 @@ class TileCounter:
             scores[pair_query[low:high] - start, pair_column[low:high]] = -np.inf
             ascending = np.sort(scores, axis=1)
             self._offer_top(tile, queries, scores, margin, ascending)
+            if self._counter.pairs_kept:
+                self._offer_negatives(tile, queries, scores, margin)
             self._count_block(tile, queries, scores, margin, ascending)
 
     def _judged_in(self, tile: Tile) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -91,6 +93,21 @@ class TileCounter:
         place, column = np.nonzero((part >= floor[rows, None]) & (part > -np.inf))
         query, item = rows[place] + queries.start, tile.items[column]
         self._counter.add_top(query, item, self._source.pairs(query, item))
+
+    def _offer_negatives(
+        self, tile: Tile, queries: slice, scores: Array, margin: Array
+    ) -> None:
+        """Offer what may belong to the pooled largest negative scores, scored canonically."""
+        rows = np.flatnonzero(self._kept[queries, tile.stratum])
+        part = scores[rows]
+        wanted = self._counter.pairs_kept
+        floor = np.full(len(rows), self._counter.floor_of_negatives) - margin[rows]
+        if part.size > wanted:
+            sure = np.partition(part - margin[rows, None], part.size - wanted, axis=None)
+            floor = np.maximum(floor, sure[part.size - wanted] - margin[rows])
+        place, column = np.nonzero((part >= floor[:, None]) & (part > -np.inf))
+        query, item = rows[place] + queries.start, tile.items[column]
+        self._counter.add_negatives(self._source.pairs(query, item))
 
     def _count_block(
         self, tile: Tile, queries: slice, scores: Array, margin: Array, ascending: Array

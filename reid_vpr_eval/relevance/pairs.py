@@ -43,7 +43,8 @@ class Relevance:
     role : int8 array (n_pairs,)
         1 positive, 0 negative (judged, so that it may change its role), -1 ignored.
     grade : float64 array (n_pairs,)
-        How relevant a positive is; 0 for all others.
+        How relevant an item is: above 0 for positives, and for judged negatives below the
+        grade that makes a positive.
     self_pair : bool array (n_pairs,)
         True where the item is the query itself, taken out of the ranking.
     ignored_gallery : bool array (n_gallery,)
@@ -88,6 +89,7 @@ class Relevance:
         n_query: int,
         n_gallery: int,
         no_positive: NoPositive = "skip",
+        positive_from: float | None = None,
     ) -> Relevance:
         """Make a relevance from pairs of positions.
 
@@ -105,6 +107,9 @@ class Relevance:
             Sizes of the two sides.
         no_positive : {"skip", "zero", "one", "error"}
             The default for queries without a positive.
+        positive_from : float, optional
+            The smallest grade of a positive; by default every grade above 0. Pairs below it
+            are judged negatives that keep their grade, which graded gains (NDCG) still use.
 
         Raises
         ------
@@ -130,7 +135,8 @@ class Relevance:
                 f"query {first // n_gallery} names gallery row {first % n_gallery} twice: "
                 "a pair may occur once"
             )
-        role = np.where(drop, IGNORED, np.where(grades > 0, POSITIVE, NEGATIVE))
+        enough = (grades > 0) & (grades >= (positive_from or 0))
+        role = np.where(drop, IGNORED, np.where(enough, POSITIVE, NEGATIVE))
         return build(
             n_query, n_gallery, [(query, item, role, grades, np.zeros(len(query), bool))],
             ignored_gallery=junk, no_positive=no_positive,
@@ -274,7 +280,7 @@ def build(
         offsets=np.searchsorted(key, np.arange(n_query + 1) * n_gallery).astype(np.int64),
         item=key % n_gallery,
         role=role,
-        grade=np.where(role == POSITIVE, grade[order], 0.0),
+        grade=np.where(role == IGNORED, 0.0, grade[order]),
         self_pair=own[order].astype(bool),
         ignored_gallery=ignored_gallery,
         no_positive=no_positive,

@@ -131,6 +131,7 @@ def check_vectors(vectors: Array, side: str, metric: str) -> None:
 
 
 def direction(higher_is_better: object) -> bool:
+    """Return the direction of scores; there is no guess at what a word might mean."""
     if not isinstance(higher_is_better, bool | np.bool_):
         raise ScoreError(f"higher_is_better = {higher_is_better!r}: True or False is needed")
     return bool(higher_is_better)
