@@ -24,8 +24,8 @@ from pathlib import Path
 import numpy as np
 
 import reid_vpr_eval as rve
+from reid_vpr_eval.alignment import side_spec
 from reid_vpr_eval.demo import render_world
-from reid_vpr_eval.evaluation import side_spec
 from reid_vpr_eval.formats import read_sides
 from reid_vpr_eval.report import CurveDisplay, Images, write_report
 from reid_vpr_eval.runs import encode_side

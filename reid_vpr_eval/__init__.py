@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 _HOME = {
     "Embeddings": "scores",
     "EvaluationWarning": "errors",
+    "Evaluator": "evaluator",
     "AlignmentError": "errors",
     "FormatError": "errors",
     "NotCountedError": "errors",
@@ -26,13 +27,15 @@ _HOME = {
     "Samples": "samples",
     "ScoreError": "errors",
     "ScoreMatrix": "scores",
+    "ann_recall": "metrics.neighbours",
     "compute": "metrics",
     "evaluate": "evaluation",
     "list_protocols": "protocol",
     "load_protocol": "protocol",
+    "range_search_scores": "metrics.ranges",
     "rank": "ranking",
 }
-_ROOMS = ("demo", "encoders", "formats", "metrics", "ranking", "relevance", "report")
+_ROOMS = ("compat", "demo", "encoders", "formats", "metrics", "ranking", "relevance", "report", "studies")
 
 __all__ = sorted([*_HOME, "relevance"])  # noqa: PLE0605
 

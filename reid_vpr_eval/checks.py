@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from reid_vpr_eval.counts import counts_before
 from reid_vpr_eval.errors import ProtocolError, ReidVprEvalError
-from reid_vpr_eval.evaluation import counts_before, judge
+from reid_vpr_eval.evaluation import judge
 from reid_vpr_eval.formats.names import compile_grammar
 from reid_vpr_eval.metrics import parse
 from reid_vpr_eval.protocol import Protocol, WithinRule

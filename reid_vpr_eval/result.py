@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,24 +13,24 @@ from reid_vpr_eval.archive import write_atomically
 from reid_vpr_eval.errors import (
     AlignmentError,
     FormatError,
-    InputNotFoundError,
     NotCountedError,
 )
 from reid_vpr_eval.metrics import MetricValues, compute, parse
 from reid_vpr_eval.protocol import Protocol
 from reid_vpr_eval.ranking import Ranking
+from reid_vpr_eval.summary import table_text
+from reid_vpr_eval.tables import csv_bytes, json_bytes, read_json, read_table, records
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["NO_INTERVAL", "Result", "curve_table", "spelled"]
+__all__ = ["NO_INTERVAL", "Result", "curve_table"]
 
 SCHEMA = "reid_vpr_eval.result"
 VERSION = 1
 #: Why intervals are null.
 NO_INTERVAL = "intervals are not computed by this version"
 
-_VISIBLE = 0.0005
 _CURVE_COLUMNS = ("run", "protocol", "metric", "k", "value", "low", "high", "n")
 
 
@@ -66,6 +65,8 @@ class Result:
         The counts, if they were kept.
     rankings : pandas.DataFrame or None
         The top-k lists, if they were asked for.
+    breakdowns : pandas.DataFrame or None
+        Columns column, value, metric, mean, n_evaluated, n_query, if they were asked for.
     environment : mapping
         Versions, machine, seconds and time; not part of the result proper.
     """
@@ -80,6 +81,7 @@ class Result:
     inputs: Mapping[str, Any]
     ranking: Ranking | None = None
     rankings: pd.DataFrame | None = None
+    breakdowns: pd.DataFrame | None = None
     environment: Mapping[str, Any] = field(default_factory=dict)
     interval_reason: str = NO_INTERVAL
 
@@ -130,7 +132,7 @@ class Result:
             "chance": dict(self.chance),
             "intervals": dict(self.intervals),
             "interval_reason": self.interval_reason,
-            "curves": _records(self.curves),
+            "curves": records(self.curves),
         }
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -145,20 +147,20 @@ class Result:
         target = Path(folder)
         self._check_folder(target, overwrite)
         files = {
-            "per_query.csv": _csv(self.per_query),
-            "curves.csv": _csv(self.curves),
-            "environment.json": _json(dict(self.environment)),
+            "per_query.csv": csv_bytes(self.per_query),
+            "curves.csv": csv_bytes(self.curves),
+            "environment.json": json_bytes(dict(self.environment)),
         }
-        if self.rankings is not None:
-            files["rankings.csv"] = _csv(self.rankings)
+        optional = {"rankings.csv": self.rankings, "breakdowns.csv": self.breakdowns}
+        files |= {name: csv_bytes(table) for name, table in optional.items() if table is not None}
         for name, content in files.items():
             write_atomically(target / name, content)
-        for name, kept in (("ranking.npz", self.ranking), ("rankings.csv", self.rankings)):
+        for name, kept in (("ranking.npz", self.ranking), *optional.items()):
             if kept is None:
                 (target / name).unlink(missing_ok=True)
         if self.ranking is not None:
             self.ranking.save(target / "ranking.npz")
-        write_atomically(target / "result.json", _json(self.document()))
+        write_atomically(target / "result.json", json_bytes(self.document()))
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Result:
@@ -172,7 +174,7 @@ class Result:
         import pandas as pd
 
         source = Path(folder)
-        document = _read_json(source / "result.json")
+        document = read_json(source / "result.json")
         if document.get("schema") != SCHEMA or document.get("version", 0) > VERSION:
             raise FormatError(
                 f"{source / 'result.json'}: schema {document.get('schema')!r} version "
@@ -181,7 +183,7 @@ class Result:
         saved = document["protocol"]
         protocol = Protocol.from_dict(_without_nulls(saved["resolved"]), source=str(source))
         order = [str(parse(name)) for name in protocol.report.metrics]
-        lists = source / "rankings.csv"
+        lists, parts = source / "rankings.csv", source / "breakdowns.csv"
         environment = source / "environment.json"
         counts = source / "ranking.npz"
         return cls(
@@ -190,12 +192,13 @@ class Result:
             metrics=MetricValues({name: document["metrics"][name] for name in order}),
             ties={name: document["ties"][name] for name in order},
             chance={name: document["chance"][name] for name in order if name in document["chance"]},
-            per_query=_read_table(source / "per_query.csv"),
+            per_query=read_table(source / "per_query.csv"),
             curves=pd.DataFrame(document["curves"], columns=list(_CURVE_COLUMNS)),
             inputs=document["inputs"],
             ranking=Ranking.load(counts) if counts.is_file() else None,
-            rankings=_read_table(lists) if lists.is_file() else None,
-            environment=_read_json(environment) if environment.is_file() else {},
+            rankings=read_table(lists) if lists.is_file() else None,
+            breakdowns=read_table(parts) if parts.is_file() else None,
+            environment=read_json(environment) if environment.is_file() else {},
             interval_reason=document["interval_reason"],
         )
 
@@ -204,7 +207,7 @@ class Result:
             raise FormatError(f"{target} is a file: name a folder for the run")
         if overwrite or not (target / "result.json").is_file():
             return
-        there = _read_json(target / "result.json")
+        there = read_json(target / "result.json")
         same_protocol = there.get("protocol", {}).get("judging_hash") == self.protocol.judging_hash
         if not same_protocol or there.get("inputs") != json.loads(json.dumps(dict(self.inputs))):
             what = "other inputs" if same_protocol else "another protocol"
@@ -234,141 +237,7 @@ def curve_table(ranking: Ranking, protocol: Protocol, metric: str, k_max: int) -
     return pd.DataFrame(rows, columns=list(_CURVE_COLUMNS))
 
 
-def spelled(name: str, protocol: Protocol) -> str:
-    """Return a metric's name as the protocol prints it.
-
-    >>> from reid_vpr_eval import load_protocol
-    >>> spelled("CMC@5", load_protocol("market1501"))
-    'Rank-5'
-    """
-    parsed = parse(name)
-    if parsed.name == "CMC" and not parsed.options:
-        return protocol.report.spelling.format(k=parsed.k)
-    return str(parsed)
-
-
-def shown(name: str, value: float) -> str:
-    """Return a number as a person reads it: percent with one decimal, ranks as they are."""
-    return f"{value:.1f}" if parse(name).metric.is_rank else f"{100 * value:.1f}"
-
-
-def table_text(result: Result) -> str:
-    """Return the table that a paper would print, with what it was computed on."""
-    protocol, counts = result.protocol, result.counts
-    heading = protocol.title or protocol.name
-    if protocol.status == "withdrawn":
-        heading += " (the data set was withdrawn by its authors)"
-    names = [spelled(name, protocol) for name in result.metrics]
-    values = [shown(name, value) for name, value in result.metrics.items()]
-    widths = [max(len(name), len(value)) for name, value in zip(names, values, strict=True)]
-    lines = [
-        heading,
-        "  ".join(name.rjust(width) for name, width in zip(names, widths, strict=True)),
-        "  ".join(value.rjust(width) for value, width in zip(values, widths, strict=True)),
-        f"{counts['n_evaluated']:.0f} of {counts['n_query']:.0f} queries "
-        f"({counts['n_no_positive']:.0f} without a positive: {protocol.no_positive}), "
-        f"{counts['n_gallery_ranked']:.0f} of {counts['n_gallery']:.0f} gallery items, "
-        f"{counts['n_positive_pairs']:.0f} positive pairs, ceiling "
-        f"{100 * counts['ceiling']:.1f}",
-        *_tie_lines(result),
-        f"protocol {protocol.name} v{protocol.version}, judged by {protocol.judging_hash[:12]}, "
-        f"{result.inputs.get('metric') or result.inputs.get('scores')}",
-    ]
-    return "\n".join(lines)
-
-
-def _tie_lines(result: Result) -> list[str]:
-    """Say how much equal scores matter, if they do."""
-    tied = result.counts["n_tied_queries"]
-    if not tied:
-        return []
-    lines = [f"equal scores in {tied:.0f} queries; bounds where they matter:"]
-    for name, bounds in result.ties.items():
-        unit = 1.0 if parse(name).metric.is_rank else 100.0
-        low, high = sorted((bounds["pessimistic"], bounds["optimistic"]))
-        if high - low >= _VISIBLE * 100 / unit:
-            text = f"  {spelled(name, result.protocol)} {unit * low:.2f} to {unit * high:.2f}"
-            if abs(bounds["index"] - result.metrics[name]) >= _VISIBLE * 100 / unit:
-                text += f", {unit * bounds['index']:.2f} in gallery order"
-            lines.append(text)
-    return lines if len(lines) > 1 else [lines[0].split(";")[0]]
-
-
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
     return value
-
-
-def _json(content: object) -> bytes:
-    text = json.dumps(content, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)
-    return (text + "\n").encode()
-
-
-def _csv(table: pd.DataFrame) -> bytes:
-    stream = StringIO()
-    table.to_csv(stream, index=False, lineterminator="\n")
-    return stream.getvalue().encode()
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise InputNotFoundError(f"{path.parent} is no run folder: it holds no {path.name}")
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise FormatError(f"{path} is damaged: {error}") from None
-    if not isinstance(content, dict):
-        raise FormatError(f"{path} is damaged: an object is expected")
-    return content
-
-
-def _read_table(path: Path) -> pd.DataFrame:
-    import pandas as pd
-
-    if not path.is_file():
-        raise InputNotFoundError(f"{path}: this file of the run is missing")
-    try:
-        table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    except (ValueError, pd.errors.ParserError) as error:
-        raise FormatError(f"{path} is damaged: {error}") from None
-    return pd.DataFrame({name: _typed(table[name].tolist()) for name in table.columns})
-
-
-def _typed(texts: list[str]) -> list[Any]:
-    """Give a column of texts the type that writes back to the same texts."""
-    for kind in (_whole, _number, _truth):
-        values = [kind(text) for text in texts]
-        if all(value is not _NOT for value in values):
-            return values
-    return texts
-
-
-_NOT: Any = object()
-
-
-def _whole(text: str) -> Any:
-    plain = text.removeprefix("-").isdecimal() and text.isascii()
-    return int(text) if plain and str(int(text)) == text else _NOT
-
-
-def _number(text: str) -> Any:
-    if not text:
-        return float("nan")
-    try:
-        return float(text) if repr(float(text)) == text else _NOT
-    except ValueError:
-        return _NOT
-
-
-def _truth(text: str) -> Any:
-    return {"True": True, "False": False}.get(text, _NOT)
-
-
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return a table as JSON values at full precision, null where there is none."""
-    columns = {name: table[name].tolist() for name in table.columns}
-    return [
-        {name: None if value != value else value for name, value in zip(columns, row, strict=True)}
-        for row in zip(*columns.values(), strict=True)
-    ]

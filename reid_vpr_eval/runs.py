@@ -14,8 +14,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from reid_vpr_eval.alignment import side_spec
+from reid_vpr_eval.counts import Expected
 from reid_vpr_eval.errors import AlignmentError, FormatError, ScoreError
-from reid_vpr_eval.evaluation import Expected, evaluate_prepared, side_spec
+from reid_vpr_eval.evaluation import evaluate_prepared
 from reid_vpr_eval.formats import Side, open_image, read_features, read_sides
 from reid_vpr_eval.formats.arrays import load_array
 from reid_vpr_eval.formats.registry import existing, find_reader, located, parsing

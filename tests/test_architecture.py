@@ -17,12 +17,14 @@ PACKAGE = Path(reid_vpr_eval.__file__).parent
 #: Lowest first; a module may import its own layer and those before it.
 LAYERS = [
     "errors", "archive", "columns", "samples", "scores", "formats", "protocol", "relevance",
-    "ranking", "metrics", "result", "per_query", "evaluation", "evaluator", "checks", "studies",
+    "ranking", "metrics", "breakdowns", "summary", "tables", "result", "per_query", "alignment",
+    "counts", "evaluation", "evaluator", "checks", "studies",
     "report", "encoders", "compat", "runs", "demo", "cli", "__main__",
 ]  # fmt: skip
 #: Packages that only some layers may import.
 HEAVY = {
-    "pandas": {"samples", "formats", "result", "per_query", "evaluation", "report"},
+    "pandas": {"samples", "summary", "formats", "breakdowns", "tables", "result", "per_query", "alignment",
+               "evaluation", "studies", "report"},
     "matplotlib": {"report"},
     "jinja2": {"report"},
     "PIL": {"report", "encoders", "demo"},

@@ -26,10 +26,10 @@ def ranking_of(scores: Any, grades: Any, **options: Any) -> rve.Ranking:
 
 def literal(order: Any, grades: Any, k: int | None, gain: str) -> float:
     """NDCG of one definite order."""
-    value = (lambda g: 2.0**g - 1) if gain == "exponential" else (lambda g: float(g))
 
     def dcg(ranked: Any) -> float:
-        return sum(value(g) / np.log2(i + 2) for i, g in enumerate(list(ranked)[:k]))
+        gains = [2.0**g - 1 if gain == "exponential" else float(g) for g in list(ranked)[:k]]
+        return float(sum(g / np.log2(i + 2) for i, g in enumerate(gains)))
 
     best = dcg(sorted(grades, reverse=True))
     return float(dcg([grades[i] for i in order]) / best) if best else 0.0

@@ -12,7 +12,7 @@ import reid_vpr_eval as rve
 from reid_vpr_eval.checks import check_metrics
 from reid_vpr_eval.formats import GRAMMARS, parse_name
 from reid_vpr_eval.protocol import Protocol, protocol_folder
-from reid_vpr_eval.result import spelled
+from reid_vpr_eval.summary import spelled
 
 NAMES = rve.list_protocols()
 MINIMAL: dict[str, Any] = {"name": "mine", "relevance": {"kind": "label"}}

@@ -12,7 +12,8 @@ import numpy as np
 from reid_vpr_eval.metrics import parse
 from reid_vpr_eval.report.pictures import badness
 from reid_vpr_eval.report.text import reported
-from reid_vpr_eval.result import Result, shown, spelled
+from reid_vpr_eval.result import Result
+from reid_vpr_eval.summary import shown, spelled
 
 __all__ = [
     "Column",

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 
 from reid_vpr_eval.errors import FormatError
 from reid_vpr_eval.metrics import parse
-from reid_vpr_eval.result import Result, shown, spelled
+from reid_vpr_eval.result import Result
+from reid_vpr_eval.summary import shown, spelled
 
 __all__ = ["FORMATS", "hit_rates", "render", "reported"]
 

@@ -1,0 +1,118 @@
+"""Bringing together what belongs together: samples, what a protocol says of them, scores."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from reid_vpr_eval.errors import AlignmentError, EvaluationWarning
+from reid_vpr_eval.formats import SideSpec, apply_spec
+from reid_vpr_eval.protocol import Protocol
+from reid_vpr_eval.samples import Samples
+from reid_vpr_eval.scores import Embeddings, RankedLists, Scores
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["prepare", "side_spec", "warn_of_doubles"]
+
+
+def prepare(
+    protocol: Protocol,
+    query: Samples | pd.DataFrame,
+    gallery: Samples | pd.DataFrame,
+    scores: Scores | None,
+) -> tuple[Samples, Samples, Any]:
+    """Apply what a protocol says of the two sides; return them with the scores aligned.
+
+    Raises
+    ------
+    AlignmentError
+        If the scores have other numbers of rows than the samples.
+    """
+    one = query is gallery
+    ours = query if isinstance(query, Samples) else Samples(query)
+    theirs = ours if one else gallery if isinstance(gallery, Samples) else Samples(gallery)
+    if one and ours.ids is None and ours.n:
+        ours = theirs = ours.with_columns(id=np.arange(ours.n))
+    kept_query, query_rows = apply_spec(ours, side_spec(protocol, "query"), side="query")
+    kept_gallery, gallery_rows = apply_spec(theirs, side_spec(protocol, "gallery"), side="gallery")
+    if scores is None:
+        return kept_query, kept_gallery, None
+    if isinstance(scores, RankedLists):
+        scores = _align_lists(scores, kept_query, kept_gallery, ours.n, query_rows)
+    else:
+        scores = _align(scores, (ours.n, theirs.n), query_rows, gallery_rows)
+    return kept_query, kept_gallery, scores
+
+
+def side_spec(protocol: Protocol, side: Literal["query", "gallery"]) -> SideSpec:
+    """Return how a side is read, in the terms of the readers."""
+    table = protocol.query if side == "query" else protocol.gallery
+    return SideSpec(
+        folder=table.folder, names=table.names, columns=table.columns, where=table.where,
+        aliases=table.aliases,
+    )  # fmt: skip
+
+
+def _align(
+    scores: Any, given: tuple[int, int], query_rows: Any, gallery_rows: Any
+) -> Scores:
+    """Drop the rows that the protocol's `where` drops, unless they are gone already."""
+    sizes = (scores.n_query, scores.n_gallery)
+    rows = (query_rows, gallery_rows)
+    chosen = []
+    for side, size, n, keep in zip(("query", "gallery"), sizes, given, rows, strict=True):
+        if size == n:
+            chosen.append(keep)
+        elif size == len(keep):
+            chosen.append(np.arange(size))
+        else:
+            kept = "" if len(keep) == n else f" ({len(keep)} of them kept by the protocol)"
+            raise AlignmentError(
+                f"the scores have {size} {side} rows, the samples {n}{kept}: row i of the scores "
+                "must belong to sample i"
+            )
+    if len(chosen[0]) == sizes[0] and len(chosen[1]) == sizes[1]:
+        return scores  # type: ignore[no-any-return]
+    return scores.take(*chosen)  # type: ignore[no-any-return]
+
+
+def _align_lists(
+    scores: RankedLists,
+    query: Samples,
+    gallery: Samples,
+    n_given: int,
+    query_rows: npt.NDArray[np.int64],
+) -> RankedLists:
+    if scores.has_ids:
+        if gallery.ids is None:
+            raise AlignmentError(
+                "the ranked lists name items by id, but the gallery has no column 'id'"
+            )
+        scores = scores.resolve(gallery.ids)
+    if scores.n_query == n_given and n_given != query.n:
+        scores = scores.take(query_rows)
+    if scores.n_query != query.n:
+        raise AlignmentError(f"{scores.n_query} ranked lists for {query.n} queries")
+    return scores
+
+
+def warn_of_doubles(query: Samples, gallery: Samples, scores: object) -> None:
+    """Warn when both sides are the same vectors but nothing says that they are the same items."""
+    if not isinstance(scores, Embeddings) or query is gallery:
+        return
+    if query.ids is not None and gallery.ids is not None:
+        return
+    if scores.n_query == scores.n_gallery and (
+        scores.query is scores.gallery or np.array_equal(scores.query, scores.gallery)
+    ):
+        warnings.warn(
+            "both sides have the same vectors row by row and no ids, so every query will find "
+            "itself: give one Samples object for both sides, or ids",
+            EvaluationWarning,
+            stacklevel=4,
+        )

@@ -1,0 +1,124 @@
+"""A result as text: the table that a paper would print, with what it was computed on."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from reid_vpr_eval.metrics import parse
+from reid_vpr_eval.protocol import Protocol
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["shown", "spelled", "table_text"]
+
+_VISIBLE = 0.0005
+
+
+class Reported(typing.Protocol):
+    """What a table needs of a result."""
+
+    @property
+    def protocol(self) -> Protocol: ...
+    @property
+    def counts(self) -> Mapping[str, float]: ...
+    @property
+    def metrics(self) -> Mapping[str, float]: ...
+    @property
+    def ties(self) -> Mapping[str, Mapping[str, float]]: ...
+    @property
+    def chance(self) -> Mapping[str, float]: ...
+    @property
+    def inputs(self) -> Mapping[str, Any]: ...
+    @property
+    def breakdowns(self) -> pd.DataFrame | None: ...
+
+
+def spelled(name: str, protocol: Protocol) -> str:
+    """Return a metric's name as the protocol prints it.
+
+    >>> from reid_vpr_eval import load_protocol
+    >>> spelled("CMC@5", load_protocol("market1501"))
+    'Rank-5'
+    """
+    parsed = parse(name)
+    if parsed.name == "CMC" and not parsed.options:
+        return protocol.report.spelling.format(k=parsed.k)
+    return str(parsed)
+
+
+def shown(name: str, value: float) -> str:
+    """Return a number as a person reads it: percent with one decimal, ranks as they are."""
+    return f"{value:.1f}" if parse(name).metric.is_rank else f"{100 * value:.1f}"
+
+
+def table_text(result: Reported, *, chance: bool = False) -> str:
+    """Return the table that a paper would print, with what it was computed on.
+
+    With `chance` a second row shows the value of a ranking without information.
+    """
+    protocol, counts = result.protocol, result.counts
+    heading = protocol.title or protocol.name
+    if protocol.status == "withdrawn":
+        heading += " (the data set was withdrawn by its authors)"
+    names = [spelled(name, protocol) for name in result.metrics]
+    values = [shown(name, value) for name, value in result.metrics.items()]
+    widths = [max(len(name), len(value)) for name, value in zip(names, values, strict=True)]
+    lines = [
+        heading,
+        "  ".join(name.rjust(width) for name, width in zip(names, widths, strict=True)),
+        "  ".join(value.rjust(width) for value, width in zip(values, widths, strict=True)),
+        *(_chance_line(result, widths) if chance else []),
+        f"{counts['n_evaluated']:.0f} of {counts['n_query']:.0f} queries "
+        f"({counts['n_no_positive']:.0f} without a positive: {protocol.no_positive}), "
+        f"{counts['n_gallery_ranked']:.0f} of {counts['n_gallery']:.0f} gallery items, "
+        f"{counts['n_positive_pairs']:.0f} positive pairs, ceiling "
+        f"{100 * counts['ceiling']:.1f}",
+        *_tie_lines(result),
+        *_breakdown_lines(result),
+        f"protocol {protocol.name} v{protocol.version}, judged by {protocol.judging_hash[:12]}, "
+        f"{result.inputs.get('metric') or result.inputs.get('scores')}",
+    ]
+    return "\n".join(lines)
+
+
+def _chance_line(result: Reported, widths: list[int]) -> list[str]:
+    known = result.chance
+    texts = [shown(name, known[name]) if name in known else "-" for name in result.metrics]
+    row = "  ".join(text.rjust(width) for text, width in zip(texts, widths, strict=True))
+    return [f"{row}  by chance"]
+
+
+def _breakdown_lines(result: Reported) -> list[str]:
+    """Print the means by each value of a column, one line a value."""
+    if result.breakdowns is None:
+        return []
+    lines = []
+    for column, table in result.breakdowns.groupby("column", sort=False):
+        lines.append(f"by {column}:")
+        for value, rows in table.groupby("value", sort=False):
+            means = [
+                f"{spelled(name, result.protocol)} {shown(name, mean) if mean == mean else '-'}"
+                for name, mean in zip(rows["metric"], rows["mean"], strict=True)
+            ]
+            lines.append(f"  {value}: {', '.join(means)} ({rows['n_evaluated'].iloc[0]} queries)")
+    return lines
+
+
+def _tie_lines(result: Reported) -> list[str]:
+    """Say how much equal scores matter, if they do."""
+    tied = result.counts["n_tied_queries"]
+    if not tied:
+        return []
+    lines = [f"equal scores in {tied:.0f} queries; bounds where they matter:"]
+    for name, bounds in result.ties.items():
+        unit = 1.0 if parse(name).metric.is_rank else 100.0
+        low, high = sorted((bounds["pessimistic"], bounds["optimistic"]))
+        if high - low >= _VISIBLE * 100 / unit:
+            text = f"  {spelled(name, result.protocol)} {unit * low:.2f} to {unit * high:.2f}"
+            if abs(bounds["index"] - result.metrics[name]) >= _VISIBLE * 100 / unit:
+                text += f", {unit * bounds['index']:.2f} in gallery order"
+            lines.append(text)
+    return lines if len(lines) > 1 else [lines[0].split(";")[0]]
