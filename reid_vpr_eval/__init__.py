@@ -35,7 +35,9 @@ _HOME = {
     "range_search_scores": "metrics.ranges",
     "rank": "ranking",
 }
-_ROOMS = ("compat", "demo", "encoders", "formats", "metrics", "ranking", "relevance", "report", "studies")
+_ROOMS = (
+    "compat", "demo", "encoders", "formats", "metrics", "ranking", "relevance", "report", "studies",
+)  # fmt: skip
 
 __all__ = sorted([*_HOME, "relevance"])  # noqa: PLE0605
 

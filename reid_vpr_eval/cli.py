@@ -187,8 +187,15 @@ def run(
     ] = False,
     format: Annotated[Format, typer.Option(help="how the result is printed")] = Format.table,
     report: Annotated[bool, typer.Option(help="write report.html and figures too")] = True,
+    by: Annotated[list[str] | None, typer.Option(help="query column to break down by")] = None,
+    chance: Annotated[
+        bool, typer.Option("--chance", help="show what a ranking without information scores")
+    ] = False,
     strata: Annotated[str | None, typer.Option(help="gallery column to count apart by")] = None,
     top_k: Annotated[int | None, typer.Option(min=0, help="keep the best k of each query")] = None,
+    pairs_kept: Annotated[
+        int | None, typer.Option(min=0, help="keep the largest negative scores, for TAR@FAR")
+    ] = None,
     tie_order: Annotated[TieOrder | None, typer.Option(help="order of equal scores")] = None,
     keep: Annotated[Keep | None, typer.Option(help="first: enough for CMC alone")] = None,
     unretrieved: Annotated[
@@ -204,6 +211,7 @@ def run(
     from reid_vpr_eval.report import render
     from reid_vpr_eval.runs import Inputs
     from reid_vpr_eval.runs import run as evaluate_files
+    from reid_vpr_eval.summary import table_text
 
     inputs = Inputs(
         query=query, gallery=gallery, query_features=query_features,
@@ -213,12 +221,13 @@ def run(
     with _progress() as progress:
         result, _ = evaluate_files(
             load_protocol(protocol), inputs, out=out, overwrite=overwrite,
-            expected=expected.value, report=report, progress=progress, strata=strata,
-            top_k=top_k, tie_order=tie_order.value if tie_order else None,
+            expected=expected.value, report=report, progress=progress, by=by or (), strata=strata,
+            top_k=top_k, pairs_kept=pairs_kept, tie_order=tie_order.value if tie_order else None,
             keep=keep.value if keep else None, unretrieved=unretrieved.value, memory=memory,
             workers=workers,
         )  # fmt: skip
-    typer.echo(render(result, format.value))
+    with_chance = chance and format is Format.table
+    typer.echo(table_text(result, chance=True) if with_chance else render(result, format.value))
     if out is not None:
         typer.echo(f"written to {out}", err=True)
 

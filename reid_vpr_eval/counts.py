@@ -68,6 +68,7 @@ def counts_before(relevance: Relevance) -> dict[str, int]:
 def counts_after(
     ranking: Ranking, relevance: Relevance, evaluated: npt.NDArray[np.bool_]
 ) -> dict[str, float]:
+    """Return every count, those that are known after ranking included."""
     reading = Reading.of(ranking)
     reachable = evaluated & ((reading.n_positive > 0) | (ranking.no_positive == "one"))
     return {

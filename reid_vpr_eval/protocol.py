@@ -152,6 +152,9 @@ class CountTable(_Table):
 
     strata: str | None = Field(None, description="gallery column to count apart by")
     top_k: int = Field(0, ge=0, description="how many best items of each query are kept by name")
+    pairs_kept: int = Field(
+        0, ge=0, description="how many of the largest negative scores are kept"
+    )
     tie_order: Literal["position", "id_desc"] = Field(
         "position", description="which of equally scored items comes first"
     )

@@ -23,8 +23,8 @@ LAYERS = [
 ]  # fmt: skip
 #: Packages that only some layers may import.
 HEAVY = {
-    "pandas": {"samples", "summary", "formats", "breakdowns", "tables", "result", "per_query", "alignment",
-               "evaluation", "studies", "report"},
+    "pandas": {"samples", "formats", "breakdowns", "summary", "tables", "result", "per_query",
+               "alignment", "evaluation", "studies", "report"},
     "matplotlib": {"report"},
     "jinja2": {"report"},
     "PIL": {"report", "encoders", "demo"},

@@ -201,7 +201,7 @@ def mean_rank(view: View, of: str) -> Floats:
     if of == "last":
         return view.last(lambda p: p, view.end)
     if of == "all":
-        total = view.total(lambda p: np.zeros_like(p), lambda p: p)
+        total = view.total(np.zeros_like, lambda p: p)
         unfound = view.reading.n_missing * view.end
         return (total + unfound) / np.maximum(view.n_positive, 1)
     return view.first_rank(view.end)

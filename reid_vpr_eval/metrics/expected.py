@@ -158,7 +158,7 @@ class Expected(View):
         reading = self.graded()
         self.unknown |= (reading.n_missing > 0) & (k is None or np.asarray(k) > reading.size)
         length = reading.items if k is None else self._reach(reading, k)
-        sums = _group_sums(reading, length, lambda p: np.zeros_like(p), discount)
+        sums = _group_sums(reading, length, np.zeros_like, discount)
         gains = np.bincount(
             reading.group_of_found, weights=of_grade(reading.grade), minlength=len(sums)
         )
