@@ -214,6 +214,7 @@ def mean_rank(view: View, of: str) -> Floats:
     monotone="up",
     is_rank=True,
     aggregate="median",
+    ties="from the mean CMC over all orders; bounds; tie order",
     formula="mean of the smallest k with CMC@k >= 1/2 and the smallest with CMC@k > 1/2",
     reference=_VSEPP,
 )

@@ -50,8 +50,8 @@ class Metric:
         What is better, and how an added negative moves it.
     needs : {"counts", "first item", "pairs"}
         What must have been counted.
-    chance : str
-        Where the value of a random ranking comes from.
+    chance, ties : str
+        Where the value of a random ranking comes from, and how equal scores are read.
     is_rank : bool
         A rank, not a share.
     aggregate : {"mean", "median", "pooled"}
@@ -70,6 +70,7 @@ class Metric:
     monotone: Monotone = "down"
     needs: Needs = "counts"
     chance: str = "exact"
+    ties: str = "exact mean over all orders; bounds; tie order"
     is_rank: bool = False
     aggregate: Literal["mean", "median", "pooled"] = "mean"
     spellings: tuple[str, ...] = ()

@@ -18,6 +18,8 @@ _BINS = 10
 _TUTORIAL = "Schubert et al., Visual place recognition: a tutorial, RAM 2023"
 _BENCH = "Zaffar et al., VPR-Bench, IJCV 2021"
 _NIST = "Grother and Ngan, FRVT, NIST IR 8009, 2014"
+_FIRST = "a tied first place is right by its chance to be; equal scores share a threshold"
+_PAIRS = "equal scores share a threshold"
 _DENOMINATOR = {"denominator": ("queries", "correct")}
 
 
@@ -45,6 +47,7 @@ def precision_recall(pool: Pool, denominator: str = "queries") -> tuple[Floats, 
     options={**_DENOMINATOR, "rule": ("trapezoid", "step")},
     monotone="none",
     needs="first item",
+    ties=_FIRST,
     chance="none",
     aggregate="pooled",
     formula="area under precision over recall of first answers, thresholds on their score, from "
@@ -65,6 +68,7 @@ def pr_auc(pool: Pool, denominator: str, rule: str) -> float:
     options=_DENOMINATOR,
     monotone="none",
     needs="first item",
+    ties=_FIRST,
     chance="none",
     aggregate="pooled",
     formula="largest recall of first answers at a precision of at least x",
@@ -81,6 +85,7 @@ def recall_at_precision(pool: Pool, level: float, denominator: str) -> float:
     options=_DENOMINATOR,
     monotone="none",
     needs="first item",
+    ties=_FIRST,
     chance="none",
     aggregate="pooled",
     formula="(P_R0 + R_P100) / 2: precision at the smallest recall above 0, and recall at a "
@@ -100,6 +105,7 @@ def extended_precision(pool: Pool, denominator: str) -> float:
     monotone="none",
     direction="down",
     needs="first item",
+    ties=_FIRST,
     chance="none",
     aggregate="pooled",
     formula="sum over B = 10 equal bins of the score, best first, of (n_b / n) |CMC@1 of the bin "
@@ -123,6 +129,7 @@ def calibration_error(pool: Pool) -> float:
     "GAP",
     monotone="none",
     needs="first item",
+    ties="exact mean over all orders of equal scores; bounds; query order",
     chance="none",
     aggregate="pooled",
     formula="(1/M) sum over first answers i, best score first, of precision(i) right(i); M queries "
@@ -179,6 +186,7 @@ def _accepted_above(scores: Floats, level: float, n: int, what: str) -> float:
     cutoff="level",
     monotone="none",
     needs="first item",
+    ties=_FIRST,
     chance="none",
     aggregate="pooled",
     formula="share of queries with a positive whose first answer is right and passes the score "
@@ -203,6 +211,7 @@ def detection_rate(pool: Pool, level: float) -> float:
     cutoff="level",
     monotone="none",
     needs="pairs",
+    ties=_PAIRS,
     chance="none",
     aggregate="pooled",
     formula="share of positive pairs above the score that at most a share x of negative pairs pass",
@@ -269,6 +278,7 @@ def _area_metric(pool: Pool) -> float:
     "AUC",
     monotone="none",
     needs="pairs",
+    ties=_PAIRS,
     chance="0.5",
     aggregate="pooled",
     formula="chance that a positive pair scores above a negative one, ties counted half",
@@ -284,6 +294,7 @@ def area_under_roc(pool: Pool) -> float:
     direction="down",
     monotone="none",
     needs="pairs",
+    ties=_PAIRS,
     chance="0.5",
     aggregate="pooled",
     formula="the rate where false accepts and false rejects are equal, on the ROC joined by lines",
