@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import re
 import sys
@@ -50,6 +51,14 @@ class Format(StrEnum):
     latex = "latex"
     torchreid = "torchreid"
     vpr = "vpr"
+
+
+class TableFormat(StrEnum):
+    """How a table is printed."""
+
+    table = "table"
+    tsv = "tsv"
+    json = "json"
 
 
 class Metric(StrEnum):
@@ -128,7 +137,8 @@ def _guarded(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _is_unknown_protocol(error: ReidVprEvalError) -> bool:
-    said = ("no protocol is called", "no such protocol file")
+    said = ("no protocol is called", "no such protocol file", "no profile is called",
+            "no such profile file")  # fmt: skip
     return isinstance(error, ProtocolError) and any(text in str(error) for text in said)
 
 
@@ -323,6 +333,33 @@ def demo(
     for folder in shown.folders:
         typer.echo(f"run folder: {folder}")
     typer.echo(f"report:     {shown.report}")
+
+
+@app.command()
+@_guarded
+def conventions(
+    run: Annotated[Path, typer.Argument(help="run folder, or its ranking.npz")],
+    profile: Annotated[
+        list[str] | None, typer.Option(help="name of a shipped profile, or a file; repeatable")
+    ] = None,
+    format: Annotated[
+        TableFormat, typer.Option(help="how the table is printed")
+    ] = TableFormat.table,
+) -> None:
+    """Print the number that each tool's rule gives for a run, and what makes it differ."""
+    from reid_vpr_eval.ranking import Ranking
+    from reid_vpr_eval.result import Result
+    from reid_vpr_eval.studies.conventions import conventions as read_by_profiles
+    from reid_vpr_eval.studies.conventions import conventions_text
+
+    source = Ranking.load(run) if run.is_file() else Result.load(run)
+    table = read_by_profiles(source, profile or None)
+    if format is TableFormat.table:
+        typer.echo(conventions_text(table, notes=bool(profile)))
+    elif format is TableFormat.tsv:
+        typer.echo(table.to_csv(sep="\t", index=False, lineterminator="\n"), nl=False)
+    else:
+        typer.echo(json.dumps(table.to_dict("records"), indent=1, ensure_ascii=False))
 
 
 @protocols_app.command("list")
