@@ -44,9 +44,10 @@ def spelled(name: str, protocol: Protocol) -> str:
     'Rank-5'
     """
     parsed = parse(name)
-    if parsed.name == "CMC" and not parsed.options:
-        return protocol.report.spelling.format(k=parsed.k)
-    return str(parsed)
+    if parsed.name != "CMC":
+        return str(parsed)
+    listed = ", ".join(f"{key}={value}" for key, value in parsed.options)
+    return protocol.report.spelling.format(k=parsed.k) + (f"({listed})" if listed else "")
 
 
 def shown(name: str, value: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -168,14 +168,36 @@ def view_of(ranking: Ranking, ties: str) -> View:
     if ties not in (*TIES, "reversed"):
         raise NotCountedError(f"ties = {ties!r}: one of {', '.join(TIES)} is needed")
     backwards = ties == "reversed"
-    reading = Reading.of(ranking, backwards=backwards)
 
     def graded() -> Reading:
         return Reading.of(ranking, graded=True, backwards=backwards)
 
+    def grouped(column: str) -> View:
+        _check_group(ranking, column)
+        reading = Reading.of_groups(ranking, backwards=backwards)
+        return _make_view(ties, reading, lambda: reading)
+
+    return _make_view(ties, Reading.of(ranking, backwards=backwards), graded, grouped)
+
+
+def _make_view(
+    ties: str,
+    reading: Reading,
+    graded: Callable[[], Reading],
+    grouped: Callable[[str], View] | None = None,
+) -> View:
     if ties == "expected":
-        return Expected(reading, graded)
-    return Ordered(reading, graded, ties)  # type: ignore[arg-type]
+        return Expected(reading, graded, grouped)
+    return Ordered(reading, graded, ties, grouped)  # type: ignore[arg-type]
+
+
+def _check_group(ranking: Ranking, column: str) -> None:
+    if ranking.group not in (column, "group"):
+        counted = f"groups of {ranking.group!r}" if ranking.group else "no groups"
+        raise NotCountedError(
+            f"CMC@k(by={column}) needs group counts of {column!r}; this ranking has {counted}: "
+            f"rank with group= (in a protocol: [count] group = {column!r})"
+        )
 
 
 def chance(
@@ -190,7 +212,13 @@ def chance(
     """
     reading = Reading.of(ranking).at_random()
     policy = _policy(ranking, reading, no_positive or ranking.no_positive, "zero")
-    view = Expected(reading, lambda: Reading.of(ranking, graded=True).at_random())
+
+    def grouped(column: str) -> View:
+        _check_group(ranking, column)
+        groups = Reading.of_groups(ranking).at_random()
+        return Expected(groups, lambda: groups)
+
+    view = Expected(reading, lambda: Reading.of(ranking, graded=True).at_random(), grouped)
     out: dict[str, float] = {}
     for name in map(parse, metrics):
         if name.metric.aggregate == "pooled":

@@ -26,18 +26,21 @@ _VSEPP = "Faghri et al., VSE++, BMVC 2018"
 @metric(
     "CMC",
     cutoff="must",
-    options={"shots": ("any", "all")},
+    options={"shots": ("any", "all"), "by": str.strip},
     spellings=("R", "Rank", "hit", "hits", "Success"),
-    formula="1[p_1 <= k]; shots=all: (1/m) sum of 1[p_j - j < k]",
+    formula="1[p_1 <= k]; shots=all: (1/m) sum of 1[p_j - j < k]; by=column: in groups",
     reference="Gray, Brennan and Tao, PETS 2007; as Recall@N: Arandjelovic et al., CVPR 2016; "
     "shots=all: open-reid",
 )
-def cmc(view: View, k: int, shots: str) -> Floats:
+def cmc(view: View, k: int, shots: str, by: str) -> Floats:
     """Hit rate: 1 if a positive stands among the first k items.
 
     ``shots=all`` averages over the positives as if each were the only one: the share of
-    them with fewer than k negatives before them.
+    them with fewer than k negatives before them. ``by=column`` ranks the items of one value
+    of a gallery column as one: all views of a panorama, all images of an identity.
     """
+    if by:
+        view = view.by(by)
     if shots == "all":
         return view.alone(k) / np.maximum(view.n_positive, 1)
     return view.any_hit(k)

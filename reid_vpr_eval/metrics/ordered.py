@@ -22,8 +22,14 @@ class Ordered(View):
     "pessimistic" last; "index" and "reversed" read the tie order as it stands in the reading.
     """
 
-    def __init__(self, reading: Reading, graded: Callable[[], Reading], order: Order) -> None:
-        super().__init__(reading, graded)
+    def __init__(
+        self,
+        reading: Reading,
+        graded: Callable[[], Reading],
+        order: Order,
+        grouped: Callable[[str], View] | None = None,
+    ) -> None:
+        super().__init__(reading, graded, grouped)
         self._order = order
         self._query = reading.found_query
         within = _within(reading)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from reid_vpr_eval.errors import NotCountedError
 from reid_vpr_eval.ranking import Ranking
 from reid_vpr_eval.relevance.pairs import IGNORED, POSITIVE
 
@@ -68,48 +69,50 @@ class Reading:
         pair_query = ranking.query_of_pair
         ordered[ranking.offsets[pair_query] + ranking.order] = np.arange(len(role))
         stays = ordered[(role != IGNORED)[ordered] & found[ordered]]
-        query, group = pair_query[stays], ranking.tie_group[stays].astype(np.int64)
-        positive = wanted[stays]
-        first = _changes(query, group)
-        start = np.flatnonzero(first)
-        number = np.cumsum(first) - 1
-        right = np.bincount(number[positive], minlength=len(start))
-        judged = np.diff([*start, len(stays)])
-        earlier = start - np.searchsorted(query, query[start])
-        running = np.concatenate([[0], np.cumsum(right)])[:-1]
-        head = np.searchsorted(query[start], query[start])
-        right_before = running - running[head]
-        above, tied = ranking.counted("above")[stays], ranking.counted("tied")[stays]
-        keep = right > 0
-        if ranking.keep == "first":
-            keep &= right_before == 0
-        rank = above + earlier[number] + 1
-        within = np.arange(len(stays)) - start[number]
-        before_here = ranking.counted("tied_before")[stays]
-        if backwards:
-            rank += tied - before_here + judged[number] - 1 - within
-        else:
-            rank += before_here + within
-        kept = positive & keep[number]
-        n_positive = np.bincount(pair_query[wanted], minlength=ranking.n_query)
-        n_found = np.bincount(query[positive], minlength=ranking.n_query)
-        return cls(
-            n_query=ranking.n_query,
-            n_positive=n_positive,
-            n_missing=n_positive - n_found,
-            size=(ranking.n_unjudged * ranking.kept).sum(axis=1)
-            + np.bincount(query, minlength=ranking.n_query),
-            query=query[start][keep],
-            before=(above[start] + earlier)[keep],
-            items=(tied[start] + judged)[keep],
-            right=right[keep],
-            right_before=right_before[keep],
-            index_rank=rank[kept],
-            grade=ranking.grade[stays][kept],
-            all_query=pair_query[wanted],
-            all_grade=ranking.grade[wanted],
+        reading = _assemble(
+            ranking.n_query, pair_query[stays], ranking.tie_group[stays].astype(np.int64),
+            wanted[stays], ranking.grade[stays], ranking.counted("above")[stays],
+            ranking.counted("tied")[stays], ranking.counted("tied_before")[stays],
+            unjudged=(ranking.n_unjudged * ranking.kept).sum(axis=1), backwards=backwards,
             only_first=ranking.keep == "first",
-        )
+        )  # fmt: skip
+        n_positive = np.bincount(pair_query[wanted], minlength=ranking.n_query)
+        n_found = np.bincount(pair_query[wanted & found], minlength=ranking.n_query)
+        return replace(
+            reading, n_positive=n_positive, n_missing=n_positive - n_found,
+            all_query=pair_query[wanted], all_grade=ranking.grade[wanted],
+        )  # fmt: skip
+
+    @classmethod
+    def of_groups(cls, ranking: Ranking, *, backwards: bool = False) -> Reading:
+        """Read a ranking in groups: each stands at its best kept item.
+
+        A group is positive if any kept item of it is; items that are ignored do not count.
+        """
+        if ranking.row_group is None:
+            raise NotCountedError(
+                "groups were not counted: rank with group=, the gallery column whose items rank "
+                "as one"
+            )
+        role = ranking.effective_role
+        query = ranking.query_of_pair
+        n_groups = int(ranking.row_group.max()) + 1
+        pairs = np.flatnonzero((role != IGNORED) & ranking.found)
+        key = query[pairs] * n_groups + ranking.row_group[ranking.item[pairs]]
+        by_group = np.lexsort((ranking.order[pairs], key))
+        first = np.flatnonzero(_changes(key[by_group], key[by_group]))
+        positive = np.add.reduceat((role[pairs] == POSITIVE)[by_group], first) > 0
+        best = pairs[by_group[first]]
+        in_order = np.lexsort((ranking.order[best], query[best]))
+        best, positive = best[in_order], positive[in_order]
+        counted = [getattr(ranking, f"group_{name}") for name in ("above", "tied", "tied_before")]
+        above, tied, before = (counts[best].astype(np.int64) for counts in counted)
+        assert ranking.n_unjudged_groups is not None  # noqa: S101 (kept with the counts)
+        return _assemble(
+            ranking.n_query, query[best], ranking.tie_group[best].astype(np.int64), positive,
+            np.ones(len(best)), above, tied, before,
+            unjudged=ranking.n_unjudged_groups, backwards=backwards,
+        )  # fmt: skip
 
     def at_random(self) -> Reading:
         """Return the reading of a ranking without information: one tie group a query."""
@@ -150,6 +153,58 @@ class Reading:
     def group_of_found(self) -> Ints:
         """The group of each returned positive, int64 (n_found,)."""
         return np.repeat(np.arange(len(self.query)), self.right)
+
+
+def _assemble(
+    n_query: int,
+    query: Ints,
+    group: Ints,
+    positive: npt.NDArray[np.bool_],
+    grade: Floats,
+    above: Ints,
+    tied: Ints,
+    tied_before: Ints,
+    *,
+    unjudged: Ints,
+    backwards: bool,
+    only_first: bool = False,
+) -> Reading:
+    """Put judged items, in rank order query by query, into tie groups with the unjudged ones."""
+    first = _changes(query, group)
+    start = np.flatnonzero(first)
+    number = np.cumsum(first) - 1
+    right = np.bincount(number[positive], minlength=len(start))
+    judged = np.diff([*start, len(query)])
+    earlier = start - np.searchsorted(query, query[start])
+    running = np.concatenate([[0], np.cumsum(right)])[:-1]
+    right_before = running - running[np.searchsorted(query[start], query[start])]
+    keep = right > 0
+    if only_first:
+        keep &= right_before == 0
+    within = np.arange(len(query)) - start[number]
+    rank = above + earlier[number] + 1
+    if backwards:
+        rank += tied - tied_before + judged[number] - 1 - within
+    else:
+        rank += tied_before + within
+    kept = positive & keep[number]
+    n_positive = np.bincount(query[positive], minlength=n_query)
+    return Reading(
+        n_query=n_query,
+        n_positive=n_positive,
+        n_missing=np.zeros(n_query, np.int64),
+        size=unjudged + np.bincount(query, minlength=n_query),
+        query=query[start][keep],
+        before=(above[start] + earlier)[keep],
+        items=(tied[start] + judged)[keep],
+        right=right[keep],
+        right_before=right_before[keep],
+        index_rank=rank[kept],
+        grade=grade[kept],
+        all_query=query[positive],
+        all_grade=grade[positive],
+        only_first=only_first,
+    )
 
 
 def _changes(query: Ints, group: Ints) -> npt.NDArray[np.bool_]:

@@ -35,12 +35,30 @@ class View(ABC):
     reading in which every graded item counts.
     """
 
-    def __init__(self, reading: Reading, graded: Callable[[], Reading]) -> None:
+    def __init__(
+        self,
+        reading: Reading,
+        graded: Callable[[], Reading],
+        grouped: Callable[[str], View] | None = None,
+    ) -> None:
         self.reading = reading
         self.graded = graded
+        self._grouped = grouped
         self.n_positive = reading.n_positive
         self.size = reading.size
         self.unknown = np.zeros(reading.n_query, bool)
+
+    def by(self, column: str) -> View:
+        """Return the view in which the items of a gallery column rank as one.
+
+        Raises
+        ------
+        NotCountedError
+            If groups of that column were not counted.
+        """
+        if self._grouped is None:
+            raise NotCountedError(f"this view has no groups by {column}")
+        return self._grouped(column)
 
     @property
     def end(self) -> Floats:

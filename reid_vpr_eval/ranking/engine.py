@@ -16,6 +16,13 @@ import numpy.typing as npt
 
 from reid_vpr_eval.errors import AlignmentError, NotCountedError, ScoreError, name_some
 from reid_vpr_eval.ranking.counting import Counter
+from reid_vpr_eval.ranking.groups import (
+    best_members,
+    check_slice,
+    codes_of,
+    count_groups,
+    with_members,
+)
 from reid_vpr_eval.ranking.judged import Groups, Judged, best_positive, join, order_of
 from reid_vpr_eval.ranking.lists import count_lists, found_scores
 from reid_vpr_eval.ranking.ranking import Ranking
@@ -43,7 +50,7 @@ def rank(
     tie_order: str | npt.ArrayLike = "position",
     gallery_slice: tuple[int, int] | None = None,
     count_ignored: bool = False,
-    group: object = None,
+    group: npt.ArrayLike | None = None,
     blocks: object = None,
     draws: object = None,
     pairs_kept: int = 0,
@@ -75,6 +82,9 @@ def rank(
         Count only these gallery rows; add such parts with ``Ranking.merge``.
     count_ignored : bool
         Count the rows ignored for everybody in a stratum of their own.
+    group : array (n_gallery,), optional
+        A value for each gallery row; the rows of one value rank as one item as well, for
+        ``CMC@k(by=...)``. They stand at the best item that the query keeps.
     pairs_kept : int
         How many of the largest scores of unjudged pairs are kept, pooled over all queries:
         enough for TAR@FAR down to that many false accepts.
@@ -107,7 +117,7 @@ def rank(
     >>> ranking.above, ranking.tied, ranking.tied_before
     (array([[1]], dtype=uint32), array([[1]], dtype=uint32), array([[1]], dtype=uint32))
     """
-    _refuse(group=group, blocks=blocks, draws=draws, client=client)
+    _refuse(blocks=blocks, draws=draws, client=client)
     if keep not in ("all", "first"):
         raise NotCountedError(f"keep = {keep!r}: one of all, first is needed")
     for name, value in (("top_k", top_k), ("pairs_kept", pairs_kept)):
@@ -119,6 +129,10 @@ def rank(
     part = _slice(gallery_slice, relevance.n_gallery)
     layout = _Layout.of(relevance, others, strata, count_ignored)
     judged = join(relevance, others, count_ignored=count_ignored)
+    codes = None if group is None else codes_of(group, relevance.n_gallery)
+    if codes is not None:
+        check_slice(codes, part)
+        judged = with_members(judged, codes, layout.ranked)
     if isinstance(scores, RankedLists):
         source, score = None, found_scores(scores, judged)
     else:
@@ -141,13 +155,24 @@ def rank(
         _run_tiles(run, tiles, _rows_at_once(_bytes(memory)), workers, progress)
         n_unjudged = layout.sizes(columns) - _judged_sizes(judged, layout, part)
     above, tied, tied_before = counter.result()
+    in_groups: dict[str, Any] = {}
+    if codes is not None:
+        best_pair = best_members(judged, order, codes, effective & found)
+        counts = count_groups(source, judged, score, best_pair, codes, columns, layout.kept,
+                              layout.row_stratum, tie)  # fmt: skip
+        in_groups = {
+            "row_group": codes, "n_unjudged_groups": counts.n_unjudged,
+            "group_above": counts.above, "group_tied": counts.tied,
+            "group_tied_before": counts.tied_before,
+        }  # fmt: skip
     best = counter.top_item[:, 0]
     return Ranking(
         n_query=relevance.n_query, n_gallery=relevance.n_gallery, strata=layout.names,
         tie_order=tie_name, no_positive=relevance.no_positive, keep=keep,
         fingerprint=_fingerprint(judged, score, layout, tie, tie_name),
         higher_is_better=getattr(scores, "higher_is_better", True), note=relevance.note,
-        pairs_kept=pairs_kept, slices=np.array([part], np.int64),
+        pairs_kept=pairs_kept, group="group" if codes is not None else "", **in_groups,
+        slices=np.array([part], np.int64),
         ignored_gallery=relevance.ignored_gallery,
         row_stratum=layout.row_stratum, offsets=judged.offsets,
         n_unjudged=n_unjudged, kept=layout.kept,

@@ -22,11 +22,10 @@ _COUNTS = ("above", "tied", "tied_before")
 _SPARSE = ("tied", "tied_before")
 _HEADER = (
     "n_query", "n_gallery", "strata", "tie_order", "no_positive", "keep", "fingerprint",
-    "higher_is_better", "note", "pairs_kept",
+    "higher_is_better", "note", "pairs_kept", "group",
 )  # fmt: skip
 #: Arrays that later versions of the file may hold; none of them is counted yet.
 RESERVED = (
-    "top_item", "top_score", "group_above", "group_tied", "group_tied_before",
     "block_above", "block_tied", "draw_table", "wide_value",
 )  # fmt: skip
 
@@ -74,6 +73,12 @@ class Ranking:
         scores share a `tie_group`.
     above, tied, tied_before : uint32 arrays (n_pairs, S)
         Counts over unjudged items.
+    group : str
+        Name of the column whose items were ranked as one; "" if none was.
+    row_group, n_unjudged_groups : int64 arrays (n_gallery,) and (n_query,), or None
+        The group of each row, and how many groups without a judged item each query ranks.
+    group_above, group_tied, group_tied_before : uint32 arrays (n_pairs,), or None
+        Counts over these groups, at the best kept item of each judged group.
     pairs_kept : int
         How many of the largest scores of unjudged pairs were asked for.
     largest_negatives : float64 array (at most pairs_kept,), or None
@@ -94,6 +99,7 @@ class Ranking:
     higher_is_better: bool
     note: str
     pairs_kept: int
+    group: str
     slices: npt.NDArray[np.int64]
     ignored_gallery: npt.NDArray[np.bool_]
     row_stratum: npt.NDArray[np.int32]
@@ -115,6 +121,11 @@ class Ranking:
     above: npt.NDArray[np.uint32]
     tied: npt.NDArray[np.uint32]
     tied_before: npt.NDArray[np.uint32]
+    row_group: npt.NDArray[np.int64] | None = None
+    n_unjudged_groups: npt.NDArray[np.int64] | None = None
+    group_above: npt.NDArray[np.uint32] | None = None
+    group_tied: npt.NDArray[np.uint32] | None = None
+    group_tied_before: npt.NDArray[np.uint32] | None = None
     largest_negatives: npt.NDArray[np.float64] | None = None
     top_item: npt.NDArray[np.int64] | None = None
     top_score: npt.NDArray[np.float64] | None = None
@@ -221,6 +232,12 @@ class Ranking:
             name: np.sum([getattr(part, name) for part in parts], axis=0, dtype=np.uint32)
             for name in _COUNTS
         }
+        if first.row_group is not None:
+            for name in ("group_above", "group_tied", "group_tied_before"):
+                sums[name] = np.sum([getattr(part, name) for part in parts], axis=0,
+                                    dtype=np.uint32)  # fmt: skip
+            groups = [getattr(part, "n_unjudged_groups") for part in parts]  # noqa: B009
+            sums["n_unjudged_groups"] = np.sum(groups, axis=0)
         total = np.sum([part.n_unjudged for part in parts], axis=0)
         return replace(first, slices=slices, n_unjudged=total, **sums, **_merge_best(parts))
 
@@ -277,6 +294,8 @@ def _check_mergeable(first: Ranking, part: Ranking, number: int) -> None:
         ("fingerprint", "judges other pairs, scores, strata or tie order"),
         ("keep", "kept other counts"),
         ("pairs_kept", "kept other numbers of negative scores"),
+        ("group", "counts other groups"),
+        ("row_group", "counts other groups"),
         ("no_positive", "treats queries without a positive differently"),
         ("role", "gives judged pairs other roles"),
         ("grade", "gives judged pairs other grades"),

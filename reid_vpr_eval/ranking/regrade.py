@@ -10,6 +10,7 @@ import numpy.typing as npt
 from reid_vpr_eval.errors import AlignmentError, NotCountedError
 from reid_vpr_eval.ranking.ranking import Ranking, roles_of
 from reid_vpr_eval.relevance import Relevance
+from reid_vpr_eval.relevance.pairs import IGNORED
 
 __all__ = ["regrade"]
 
@@ -35,6 +36,13 @@ def regrade(ranking: Ranking, relevance: Relevance) -> Ranking:
     if not np.array_equal(relevance.ignored_gallery, ranking.ignored_gallery):
         kept = _with_other_junk(ranking, relevance, kept)
     role, grade = roles_of(ranking, relevance)
+    if ranking.row_group is not None and (
+        (role == IGNORED) != (ranking.role == IGNORED)
+    ).any():
+        raise NotCountedError(
+            "groups were counted at their best item that is not ignored, and the other relevance "
+            "ignores other items: rank with it to count groups"
+        )
     same_mask = np.array_equal(kept, ranking.kept)
     return replace(
         ranking,

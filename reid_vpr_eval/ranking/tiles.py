@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +13,12 @@ from reid_vpr_eval.ranking.counting import Counter
 from reid_vpr_eval.ranking.judged import Groups, Judged
 from reid_vpr_eval.ranking.sources import Rows, Source
 
-__all__ = ["Tile", "TileCounter"]
+__all__ = ["Tile", "TileCounter", "count_block"]
 
 Array = npt.NDArray[Any]
+Ints = npt.NDArray[np.int64]
+#: From rows and columns in doubt to queries, items and canonical scores.
+Resolve = Callable[[Ints, Ints], tuple[Ints, Ints, npt.NDArray[np.float64]]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,32 +116,53 @@ class TileCounter:
     def _count_block(
         self, tile: Tile, queries: slice, scores: Array, margin: Array, ascending: Array
     ) -> None:
-        """Count a block of queries: what is surely above, then what is in doubt."""
-        start = self._groups.start[queries.start : queries.stop + 1]
-        base = int(start[0])
-        threshold = self._groups.score[base : start[-1]]
-        spread = np.repeat(margin, np.diff(start))
-        low = _downwards(threshold - spread, scores.dtype)
-        high = -_downwards(-(threshold + spread), scores.dtype)
-        above = np.zeros(len(threshold), np.int64)
-        doubtful: list[tuple[npt.NDArray[np.int64], ...]] = []
-        width = scores.shape[1]
-        has = np.flatnonzero(np.diff(start))
-        first = start[has] - base
-        for row in has[ascending[has, -1] >= low[first]]:
-            group = slice(start[row] - base, start[row + 1] - base)
-            line = ascending[row]
-            surely = line.searchsorted(high[group], side="right")
-            maybe = line.searchsorted(low[group], side="left")
-            above[group] = width - surely
-            if (surely > maybe).any():
-                doubtful.append(_in_doubt(row, scores[row], low[group], high[group]))
-        self._counter.add_certain(base, above, tile.stratum)
-        if doubtful:
-            row, column, counted = (np.concatenate(parts) for parts in zip(*doubtful, strict=True))
+        def resolve(row: Ints, column: Ints) -> tuple[Ints, Ints, npt.NDArray[np.float64]]:
             query, item = row + queries.start, tile.items[column]
-            score = self._source.pairs(query, item)
-            self._counter.add_exact(query, item, score, tile.stratum, counted)
+            return query, item, self._source.pairs(query, item)
+
+        count_block(self._counter, self._groups, queries, scores, margin, ascending,
+                    tile.stratum, resolve)  # fmt: skip
+
+
+def count_block(
+    counter: Counter,
+    groups: Groups,
+    queries: slice,
+    scores: Array,
+    margin: Array,
+    ascending: Array,
+    stratum: int,
+    resolve: Resolve,
+) -> None:
+    """Count a block of queries: what is surely above, then what is in doubt.
+
+    `scores` (rows, columns) are within `margin` of the canonical ones, `ascending` is the same
+    sorted by row; `resolve` turns rows and columns in doubt into query, item and canonical score.
+    """
+    start = groups.start[queries.start : queries.stop + 1]
+    base = int(start[0])
+    threshold = groups.score[base : start[-1]]
+    spread = np.repeat(margin, np.diff(start))
+    low = _downwards(threshold - spread, scores.dtype)
+    high = -_downwards(-(threshold + spread), scores.dtype)
+    above = np.zeros(len(threshold), np.int64)
+    doubtful: list[tuple[Ints, ...]] = []
+    width = scores.shape[1]
+    has = np.flatnonzero(np.diff(start))
+    first = start[has] - base
+    for row in has[ascending[has, -1] >= low[first]]:
+        group = slice(start[row] - base, start[row + 1] - base)
+        line = ascending[row]
+        surely = line.searchsorted(high[group], side="right")
+        maybe = line.searchsorted(low[group], side="left")
+        above[group] = width - surely
+        if (surely > maybe).any():
+            doubtful.append(_in_doubt(row, scores[row], low[group], high[group]))
+    counter.add_certain(base, above, stratum)
+    if doubtful:
+        row, column, counted = (np.concatenate(parts) for parts in zip(*doubtful, strict=True))
+        query, item, score = resolve(row, column)
+        counter.add_exact(query, item, score, stratum, counted)
 
 
 def _in_doubt(
