@@ -1,0 +1,1 @@
+"""Studies of what was counted: other rules, other cuts, other galleries."""
