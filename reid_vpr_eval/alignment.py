@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import AlignmentError, EvaluationWarning
+from reid_vpr_eval.errors import AlignmentError, EvaluationWarning, NotCountedError
 from reid_vpr_eval.formats import SideSpec, apply_spec
 from reid_vpr_eval.protocol import Protocol
 from reid_vpr_eval.samples import Samples
@@ -17,7 +18,7 @@ from reid_vpr_eval.scores import Embeddings, RankedLists, Scores
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["prepare", "side_spec", "warn_of_doubles"]
+__all__ = ["pool_queries", "prepare", "side_spec", "warn_of_doubles"]
 
 
 def prepare(
@@ -116,3 +117,31 @@ def warn_of_doubles(query: Samples, gallery: Samples, scores: object) -> None:
             EvaluationWarning,
             stacklevel=4,
         )
+
+
+def pool_queries(
+    query: Samples, scores: Scores, columns: Sequence[str]
+) -> tuple[Samples, Embeddings]:
+    """Make one query of all rows that agree in some columns: the mean of their features.
+
+    The rows are those of the first of each, sorted by the columns. Under cosine the mean is
+    normalised when it is scored.
+
+    Raises
+    ------
+    NotCountedError
+        If the scores are no features.
+    """
+    if not isinstance(scores, Embeddings):
+        raise NotCountedError(
+            "several images are pooled into one query by their features: give features, not a "
+            "matrix or ranked lists"
+        )
+    keys = [np.unique(query.keys(column), return_inverse=True)[1] for column in columns]
+    _, first, group = np.unique(np.stack(keys), axis=1, return_index=True, return_inverse=True)
+    order = np.argsort(group.ravel(), kind="stable")
+    starts = np.searchsorted(group.ravel()[order], np.arange(len(first)))
+    sums = np.add.reduceat(scores.query[order].astype(np.float64), starts, axis=0)
+    mean = sums / np.diff(np.r_[starts, len(order)])[:, None]
+    kept = mean if scores.query.dtype == np.float64 else mean.astype(np.float32)
+    return query.take(first), Embeddings(kept, scores.gallery, scores.metric)

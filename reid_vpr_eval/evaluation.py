@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.alignment import prepare, warn_of_doubles
+from reid_vpr_eval.alignment import pool_queries, prepare, warn_of_doubles
 from reid_vpr_eval.breakdowns import by_column
 from reid_vpr_eval.counts import Expected, check_counts, counts_after
-from reid_vpr_eval.errors import AlignmentError, RelevanceError
+from reid_vpr_eval.draws import draw_codes, drawn_rows, expected_over_draws
+from reid_vpr_eval.errors import AlignmentError, NotCountedError, RelevanceError
 from reid_vpr_eval.metrics import TIES, MetricValues, compute, parse
 from reid_vpr_eval.metrics.compute import chance, exact_mean
 from reid_vpr_eval.per_query import per_query_table, top_lists
@@ -25,7 +26,7 @@ from reid_vpr_eval.ranking import Ranking, rank
 from reid_vpr_eval.relevance import Relevance, same_label, within_metres
 from reid_vpr_eval.result import Result, curve_table
 from reid_vpr_eval.samples import Samples
-from reid_vpr_eval.scores import Scores
+from reid_vpr_eval.scores import RankedLists, Scores
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,6 +115,29 @@ def evaluate_prepared(
     **counting: Any,
 ) -> Result:
     """Evaluate two sides to which the protocol's columns, where and aliases were applied."""
+    if protocol.multi_query:
+        query, scores = pool_queries(query, scores, protocol.multi_query)
+    if protocol.draw is not None:
+        return _evaluate_draws(protocol, query, gallery, scores, expected, counting)
+    return _evaluate_one(
+        protocol, query, gallery, scores, expected=expected, keep_ranking=keep_ranking,
+        unretrieved=unretrieved, missing_query=missing_query, by=by, **counting,
+    )  # fmt: skip
+
+
+def _evaluate_one(
+    protocol: Protocol,
+    query: Samples,
+    gallery: Samples,
+    scores: Scores,
+    *,
+    expected: Expected,
+    keep_ranking: bool | Literal["auto"],
+    unretrieved: Literal["error", "zero"] = "error",
+    missing_query: Literal["error", "zero", "skip"] = "error",
+    by: Sequence[str] = (),
+    **counting: Any,
+) -> Result:
     started = time.perf_counter()
     names = [parse(name) for name in protocol.report.metrics]
     warn_of_doubles(query, gallery, scores)
@@ -142,6 +166,108 @@ def evaluate_prepared(
         rankings=top_lists(ranking, query, gallery, scores) if listed else None,
         breakdowns=_breakdowns(ranking, protocol, query, by),
         environment=environment(time.perf_counter() - started),
+    )
+
+
+def _evaluate_draws(
+    protocol: Protocol,
+    query: Samples,
+    gallery: Samples,
+    scores: Scores,
+    expected: Expected,
+    counting: Mapping[str, Any],
+) -> Result:
+    """Evaluate drawn galleries: the mean over draws, or the exact expectation over all."""
+    draw = protocol.draw
+    assert draw is not None  # noqa: S101 (asked by the caller)
+    if isinstance(scores, RankedLists):
+        raise NotCountedError("a gallery cannot be drawn from ranked lists: give features")
+    if draw.per_query and draw.method == "sample":
+        raise NotCountedError(
+            "a draw of its own for every query is evaluated exactly: set draw.method = 'exact'"
+        )
+    trials: list[Result] = []
+    for rows in drawn_rows(draw, gallery):
+        mine = np.arange(query.n)
+        if draw.rest:
+            _check_one_set(query, gallery)
+            mine = np.setdiff1d(mine, rows)
+        trials.append(_evaluate_one(
+            protocol, query.take(mine), gallery.take(rows), scores.take(mine, rows),
+            expected=expected, keep_ranking=False, **counting,
+        ))  # fmt: skip
+        if draw.method == "exact":
+            break
+    if draw.method == "exact":
+        return _expectation(protocol, query, gallery, scores, trials[0])
+    return _mean_of(trials, query, gallery, scores)
+
+
+def _check_one_set(query: Samples, gallery: Samples) -> None:
+    if query.n != gallery.n or query.fingerprint() != gallery.fingerprint():
+        raise AlignmentError(
+            "draw.rest makes queries of the items that are not drawn: give one set for both sides"
+        )
+
+
+def _mean_of(trials: Sequence[Result], query: Samples, gallery: Samples, scores: Scores) -> Result:
+    """Average the results of several draws; tables of queries are those of the first one."""
+    import pandas as pd
+
+    def mean(tables: Sequence[Mapping[str, float]]) -> dict[str, float]:
+        return {name: exact_mean(np.array([table[name] for table in tables]))
+                for name in tables[0]}  # fmt: skip
+
+    first = trials[0]
+    curves = first.curves.copy()
+    curves["value"] = np.mean([trial.curves["value"].to_numpy() for trial in trials], axis=0)
+    rows = [(number, name, value) for number, trial in enumerate(trials)
+            for name, value in trial.metrics.items()]  # fmt: skip
+    return replace(
+        first,
+        metrics=MetricValues(mean([trial.metrics for trial in trials])),
+        ties={
+            name: mean([trial.ties[name] for trial in trials]) for name in first.ties
+        },
+        chance=mean([trial.chance for trial in trials]),
+        curves=curves,
+        inputs=_inputs(query, gallery, scores),
+        draws=pd.DataFrame(rows, columns=["draw", "metric", "value"]),
+    )
+
+
+def _expectation(
+    protocol: Protocol, query: Samples, gallery: Samples, scores: Any, first: Result
+) -> Result:
+    """Return the exact expectation over all draws; counts and tables are those of one draw."""
+    draw = protocol.draw
+    assert draw is not None  # noqa: S101 (asked by the caller)
+    if draw.n != 1:
+        raise NotCountedError(
+            f"the expectation over draws of {draw.n} items of each group has no exact form here: "
+            "set draw.method = 'sample'"
+        )
+    relevance = judge(protocol, query, gallery)
+    codes = draw_codes(draw, gallery)
+    ties: dict[str, dict[str, float]] = {name: {} for name in first.ties}
+    for order in TIES:
+        values, weights = expected_over_draws(
+            scores, relevance, codes, list(ties), ties=order, rest=draw.rest,
+            per_query=draw.per_query,
+        )
+        lone = (weights == 0) & (protocol.no_positive in ("zero", "one"))
+        weights = np.where(lone, 1.0, weights)
+        for name, per_query in values.items():
+            filled = np.where(lone, float(protocol.no_positive == "one"), per_query)
+            inside = weights > 0
+            ties[name][order] = float(
+                exact_mean(filled[inside] * weights[inside]) / exact_mean(weights[inside])
+            )
+    return replace(
+        first,
+        metrics=MetricValues({n: ties[n][protocol.report.ties] for n in first.metrics}),
+        ties=ties,
+        inputs=_inputs(query, gallery, scores),
     )
 
 

@@ -67,6 +67,9 @@ class Result:
         The top-k lists, if they were asked for.
     breakdowns : pandas.DataFrame or None
         Columns column, value, metric, mean, n_evaluated, n_query, if they were asked for.
+    draws : pandas.DataFrame or None
+        Columns draw, metric, value, if the gallery was drawn several times: `metrics` holds
+        their means, and the table of queries is that of the first draw.
     environment : mapping
         Versions, machine, seconds and time; not part of the result proper.
     """
@@ -82,6 +85,7 @@ class Result:
     ranking: Ranking | None = None
     rankings: pd.DataFrame | None = None
     breakdowns: pd.DataFrame | None = None
+    draws: pd.DataFrame | None = None
     environment: Mapping[str, Any] = field(default_factory=dict)
     interval_reason: str = NO_INTERVAL
 
@@ -151,7 +155,8 @@ class Result:
             "curves.csv": csv_bytes(self.curves),
             "environment.json": json_bytes(dict(self.environment)),
         }
-        optional = {"rankings.csv": self.rankings, "breakdowns.csv": self.breakdowns}
+        optional = {"rankings.csv": self.rankings, "breakdowns.csv": self.breakdowns,
+                    "draws.csv": self.draws}  # fmt: skip
         files |= {name: csv_bytes(table) for name, table in optional.items() if table is not None}
         for name, content in files.items():
             write_atomically(target / name, content)
@@ -184,6 +189,7 @@ class Result:
         protocol = Protocol.from_dict(_without_nulls(saved["resolved"]), source=str(source))
         order = [str(parse(name)) for name in protocol.report.metrics]
         lists, parts = source / "rankings.csv", source / "breakdowns.csv"
+        drawn = source / "draws.csv"
         environment = source / "environment.json"
         counts = source / "ranking.npz"
         return cls(
@@ -198,6 +204,7 @@ class Result:
             ranking=Ranking.load(counts) if counts.is_file() else None,
             rankings=read_table(lists) if lists.is_file() else None,
             breakdowns=read_table(parts) if parts.is_file() else None,
+            draws=read_table(drawn) if drawn.is_file() else None,
             environment=read_json(environment) if environment.is_file() else {},
             interval_reason=document["interval_reason"],
         )

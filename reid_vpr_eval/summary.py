@@ -33,6 +33,8 @@ class Reported(typing.Protocol):
     @property
     def inputs(self) -> Mapping[str, Any]: ...
     @property
+    def draws(self) -> pd.DataFrame | None: ...
+    @property
     def breakdowns(self) -> pd.DataFrame | None: ...
 
 
@@ -77,6 +79,7 @@ def table_text(result: Reported, *, chance: bool = False) -> str:
         f"{counts['n_gallery_ranked']:.0f} of {counts['n_gallery']:.0f} gallery items, "
         f"{counts['n_positive_pairs']:.0f} positive pairs, ceiling "
         f"{100 * counts['ceiling']:.1f}",
+        *_draw_line(result),
         *_tie_lines(result),
         *_breakdown_lines(result),
         f"protocol {protocol.name} v{protocol.version}, judged by {protocol.judging_hash[:12]}, "
@@ -90,6 +93,23 @@ def _chance_line(result: Reported, widths: list[int]) -> list[str]:
     texts = [shown(name, known[name]) if name in known else "-" for name in result.metrics]
     row = "  ".join(text.rjust(width) for text, width in zip(texts, widths, strict=True))
     return [f"{row}  by chance"]
+
+
+def _draw_line(result: Reported) -> list[str]:
+    """Say what was drawn, and how far single draws lie apart."""
+    draw = result.protocol.draw
+    if draw is None:
+        return []
+    each = f"{draw.n} of each {' and '.join(draw.per)}" if draw.per else "items given by a file"
+    if result.draws is None:
+        return [f"the exact expectation over all draws of {each}"]
+    spread = result.draws.groupby("metric", sort=False)["value"].std()
+    n_draws = result.draws["draw"].nunique()
+    unit = {name: 1.0 if parse(str(name)).metric.is_rank else 100.0 for name in spread.index}
+    listed = ", ".join(f"{spelled(str(name), result.protocol)} {unit[name] * sd:.2f}"
+                       for name, sd in spread.items() if sd == sd)  # fmt: skip
+    end = f"; standard deviation between draws: {listed}" if listed else ""
+    return [f"mean of {n_draws} draws of {each}{end}"]
 
 
 def _breakdown_lines(result: Reported) -> list[str]:

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.compat._single_shot import single_shot_cmc
+from reid_vpr_eval.draws import expected_over_draws
 from reid_vpr_eval.errors import AlignmentError
 from reid_vpr_eval.evaluator import plain_array
 from reid_vpr_eval.metrics import compute
+from reid_vpr_eval.metrics.compute import exact_mean
 from reid_vpr_eval.ranking import rank
 from reid_vpr_eval.relevance import Relevance, same_label
 from reid_vpr_eval.relevance.pairs import NoPositive
@@ -52,7 +53,11 @@ def reid(
     ranks = [f"CMC@{k}" for k in range(1, max_rank + 1)]
     values = compute(ranking, ["mAP", "mINP", *([] if single_shot else ranks)], ties=ties)
     if single_shot:
-        cmc = single_shot_cmc(scores, relevance, gallery.keys("label"), max_rank, ties)
+        codes = np.unique(gallery.keys("label"), return_inverse=True)[1]
+        drawn, weights = expected_over_draws(
+            scores, relevance, codes, ranks, ties=ties, per_query=True
+        )
+        cmc = np.array([exact_mean(drawn[name][weights > 0]) for name in ranks])
     else:
         cmc = np.array([values[name] for name in ranks])
     inside = values.evaluated

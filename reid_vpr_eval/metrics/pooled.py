@@ -95,6 +95,8 @@ def recall_at_precision(pool: Pool, level: float, denominator: str) -> float:
 def extended_precision(pool: Pool, denominator: str) -> float:
     """Extended precision: where a curve starts, and how far it stays perfect."""
     precision, recall = precision_recall(pool, denominator)
+    if not recall.any():
+        return 0.0
     start = precision[np.flatnonzero(recall > 0)[0]]
     perfect = recall[precision >= 1].max(initial=0.0) if start == 1 else 0.0
     return float((start + perfect) / 2)

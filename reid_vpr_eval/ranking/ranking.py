@@ -271,7 +271,8 @@ class Ranking:
         for name, kind in (("n_unjudged", np.int64), ("item", np.int64), ("order", np.int32),
                            ("tie_group", np.int32)):  # fmt: skip
             arrays[name] = arrays[name].astype(kind)
-        known: dict[str, Any] = {name: header[name] for name in _HEADER}
+        known: dict[str, Any] = {"pairs_kept": 0, "group": ""}
+        known |= {name: header[name] for name in _HEADER if name in header}
         known["strata"] = tuple(known["strata"])
         return cls(**(known | arrays))
 

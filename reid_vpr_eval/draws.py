@@ -1,0 +1,308 @@
+"""Galleries that are drawn: samples of them, and the exact expectation over all draws.
+
+A draw takes n items of each group of the gallery (an identity, an identity in a camera).
+For n = 1 the expectation is exact: the item drawn of another group is above a positive with
+the share of that group's items that are above it, independently for each group, so the
+number above is Poisson binomial. Tied items are above with a chance common to all groups
+(the place of the positive among its equals), over which is integrated.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reid_vpr_eval.errors import FormatError, InputNotFoundError, NotCountedError, ProtocolError
+from reid_vpr_eval.metrics import parse
+from reid_vpr_eval.protocol import DrawTable
+from reid_vpr_eval.ranking import Ranking, rank
+from reid_vpr_eval.relevance import Relevance
+from reid_vpr_eval.relevance.pairs import IGNORED, POSITIVE
+from reid_vpr_eval.samples import Samples
+from reid_vpr_eval.scores import Embeddings, ScoreMatrix
+
+__all__ = ["draw_codes", "drawn_rows", "expected_over_draws"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+_COUNTS_AT_ONCE = 1 << 21
+_EXACT = ("CMC", "mAP", "MRR", "mINP")
+
+
+def draw_codes(draw: DrawTable, gallery: Samples) -> Ints:
+    """Number the groups of which a draw takes items, one code for each gallery row."""
+    if not draw.per:
+        raise ProtocolError("draw.per: name the columns of which every combination is drawn from")
+    keys = [np.unique(gallery.keys(column), return_inverse=True)[1] for column in draw.per]
+    return np.unique(np.stack(keys), axis=1, return_inverse=True)[1].ravel().astype(np.int64)
+
+
+def drawn_rows(draw: DrawTable, gallery: Samples) -> Iterator[Ints]:
+    """Yield the sorted gallery rows of each draw, from the seed or from the file.
+
+    Raises
+    ------
+    ProtocolError
+        If a file holds another number of draws than `repeats`.
+    """
+    if draw.file is not None:
+        yield from _given_rows(draw, gallery)
+        return
+    codes = draw_codes(draw, gallery)
+    order = np.argsort(codes, kind="stable")
+    starts = np.searchsorted(codes[order], np.arange(int(codes.max()) + 2))
+    for repeat in range(draw.repeats):
+        generator = np.random.default_rng([draw.seed, repeat])
+        taken = [
+            generator.choice(order[a:b], min(draw.n, b - a), replace=False)
+            for a, b in pairwise(starts.tolist())
+        ]
+        yield np.sort(np.concatenate(taken))
+
+
+def _given_rows(draw: DrawTable, gallery: Samples) -> Iterator[Ints]:
+    path = Path(str(draw.file))
+    if not path.is_file():
+        raise InputNotFoundError(f"{path}: no such file (draws of the gallery, .npy or .json)")
+    try:
+        if path.suffix == ".json":
+            content = json.loads(path.read_text(encoding="utf-8"))
+        else:
+            content = np.load(path, allow_pickle=False)
+        trials = [np.asarray(trial) for trial in content]
+    except (OSError, ValueError, EOFError) as error:
+        raise FormatError(f"{path}: cannot be read as a list of draws ({error})") from error
+    if len(trials) != draw.repeats:
+        raise ProtocolError(
+            f"{path} holds {len(trials)} draws, the protocol asks for {draw.repeats}"
+        )
+    for number, trial in enumerate(trials):
+        yield _rows_of(trial, gallery, path, number)
+
+
+def _rows_of(trial: npt.NDArray[Any], gallery: Samples, path: Path, number: int) -> Ints:
+    if trial.dtype.kind in "iu":
+        rows = trial.astype(np.int64)
+    else:
+        ids = gallery.ids
+        if ids is None:
+            raise ProtocolError(f"{path} names items by id, but the gallery has no column 'id'")
+        place = {str(name): row for row, name in enumerate(ids.tolist())}
+        missing = [name for name in trial.tolist() if str(name) not in place]
+        if missing:
+            raise ProtocolError(
+                f"{path}, draw {number}: {len(missing)} ids are not in the gallery, the first is "
+                f"{missing[0]!r}"
+            )
+        rows = np.array([place[str(name)] for name in trial.tolist()], np.int64)
+    if rows.ndim != 1 or len(np.unique(rows)) < len(rows) or not len(rows):
+        raise ProtocolError(f"{path}, draw {number}: one list of different items is needed")
+    if rows.min() < 0 or rows.max() >= gallery.n:
+        raise ProtocolError(
+            f"{path}, draw {number}: positions run from 0 to {gallery.n - 1}, one is "
+            f"{rows.max() if rows.max() >= gallery.n else rows.min()}"
+        )
+    return np.sort(rows)
+
+
+def expected_over_draws(
+    scores: Embeddings | ScoreMatrix,
+    relevance: Relevance,
+    codes: Ints,
+    metrics: Sequence[str],
+    *,
+    ties: str = "expected",
+    rest: bool = False,
+    per_query: bool = False,
+) -> tuple[dict[str, Floats], Floats]:
+    """Return each query's expectation over all draws of one item of each group.
+
+    Parameters
+    ----------
+    scores, relevance
+        Of the whole gallery.
+    codes : int array (n_gallery,)
+        The group of each row.
+    metrics : sequence of str
+        CMC@k, mAP, MRR or mINP; all but mAP only where the positives of a query are of one
+        group, since only then at most one of them is drawn.
+    ties : str
+        How equal scores are read.
+    rest : bool
+        The items that are not drawn are the queries (one set): a query of a group of n
+        items carries the weight (n - 1) / n, the chance that it is not drawn itself.
+    per_query : bool
+        Every query has a draw of its own, from what it does not ignore.
+
+    Returns
+    -------
+    values : dict of float64 arrays (n_query,)
+        NaN for queries without a positive.
+    weights : float64 array (n_query,)
+        0 for these.
+    """
+    names = [parse(name) for name in metrics]
+    for name in names:
+        if name.name not in _EXACT or name.options or (name.name != "CMC" and name.k):
+            raise NotCountedError(
+                f"{name} has no exact expectation over draws here (CMC@k, mAP, MRR and mINP "
+                "have): take method = 'sample'"
+            )
+    n_groups = int(codes.max()) + 1
+    widest = n_groups * max(int(np.diff(relevance.offsets).max(initial=0)), 1)
+    step = max(1, _COUNTS_AT_ONCE // widest)
+    every = np.arange(relevance.n_gallery)
+    values = {str(name): np.full(relevance.n_query, np.nan) for name in names}
+    weights = np.zeros(relevance.n_query)
+    for start in range(0, relevance.n_query, step):
+        rows = np.arange(start, min(start + step, relevance.n_query))
+        part = _Part(rank(scores.take(rows, every), relevance.take(rows), strata=codes), codes,
+                     rest=rest, per_query=per_query)  # fmt: skip
+        mated = part.n_positive_groups > 0
+        weights[rows] = np.where(mated, part.weight, 0.0)
+        deepest = max((int(name.k) for name in names if name.name == "CMC"), default=0)
+        hits = part.hit_rates(deepest, ties) if deepest else np.empty((0, 0))
+        for name in names:
+            found = hits[:, int(name.k) - 1] if name.k else part.precision(name.name, ties)
+            values[str(name)][rows] = np.where(mated, found, np.nan)
+    return values, weights
+
+
+class _Part:
+    """A block of queries: how many items of each group stand above each positive."""
+
+    def __init__(self, ranking: Ranking, codes: Ints, *, rest: bool, per_query: bool) -> None:
+        self._n_query = ranking.n_query
+        n_groups = int(codes.max()) + 1
+        size = np.bincount(codes, minlength=n_groups).astype(float)
+        pair_query, role = ranking.query_of_pair, ranking.effective_role
+        self._pairs = np.flatnonzero(role == POSITIVE)
+        self._query, self._group = pair_query[self._pairs], codes[ranking.item[self._pairs]]
+        touched = np.unique(self._query * n_groups + self._group)
+        self.n_positive_groups = np.bincount(touched // n_groups, minlength=ranking.n_query)
+        self._size = np.tile(size, (ranking.n_query, 1))
+        self.weight = np.ones(ranking.n_query)
+        if per_query:
+            out = np.flatnonzero(role == IGNORED)
+            np.add.at(self._size, (pair_query[out], codes[ranking.item[out]]), -1)
+        elif rest:
+            own = np.zeros(ranking.n_query, np.int64)
+            own[self._query] = self._group
+            self._size[np.arange(ranking.n_query), own] -= 1
+            self.weight = (size[own] - 1) / size[own]
+        self._above, self._tied, self._before = self._counts(ranking, codes)
+        right = np.zeros((ranking.n_query, n_groups), bool)
+        right[self._query, self._group] = True
+        self._right = right[self._query]
+
+    def _counts(self, ranking: Ranking, codes: Ints) -> tuple[Floats, Floats, Floats]:
+        """Return counts by group (n_positive, n_groups), judged items included."""
+        found = [counts[self._pairs].astype(float)
+                 for counts in (ranking.above, ranking.tied, ranking.tied_before)]  # fmt: skip
+        role = ranking.effective_role
+        first = np.searchsorted(self._pairs, ranking.offsets)
+        for query in range(ranking.n_query):
+            mine = slice(ranking.offsets[query], ranking.offsets[query + 1])
+            others = np.flatnonzero(role[mine] != IGNORED) + mine.start
+            rows = np.arange(first[query], first[query + 1])
+            group = codes[ranking.item[others]]
+            score, order = ranking.score[others], ranking.order[others]
+            for row in rows:
+                pair = self._pairs[row]
+                higher = score > ranking.score[pair]
+                equal = (score == ranking.score[pair]) & (others != pair)
+                np.add.at(found[0][row], group[higher], 1)
+                np.add.at(found[1][row], group[equal], 1)
+                np.add.at(found[2][row], group[equal & (order < ranking.order[pair])], 1)
+        return found[0], found[1], found[2]
+
+    def hit_rates(self, deepest: int, ties: str) -> Floats:
+        """Return the chance of a positive among the first 1, 2, ... `deepest` items."""
+        self._one_positive("CMC")
+        total = np.zeros((len(self._pairs), deepest))
+        for weight, _, wrong in self._chances(ties):
+            total += weight * _fewer(wrong, deepest)
+        return np.stack([self._mean(column) for column in total.T], axis=1)
+
+    def precision(self, name: str, ties: str) -> Floats:
+        """Return the mean average precision (MRR and mINP are the same for one positive)."""
+        if name != "mAP":
+            self._one_positive(name)
+        total = np.zeros(len(self._pairs))
+        for weight, right, wrong in self._chances(ties):
+            total += weight * _mean_precision(right, wrong)
+        return self._mean(total)
+
+    def _one_positive(self, name: str) -> None:
+        if (self.n_positive_groups > 1).any():
+            raise NotCountedError(
+                f"{name} has an exact expectation only where one positive is drawn; here queries "
+                "have positives in several groups of the draw: take method = 'sample'"
+            )
+
+    def _mean(self, of_pair: Floats) -> Floats:
+        """Average over the positive that is drawn of each group, and over the groups."""
+        size = self._size[self._query, self._group]
+        weighted = of_pair / np.maximum(size, 1)
+        sums = np.bincount(self._query, weights=weighted, minlength=self._n_query)
+        return np.asarray(sums / np.maximum(self.n_positive_groups, 1))
+
+    def _chances(self, ties: str) -> Iterator[tuple[float, Floats, Floats]]:
+        """Yield weights and each group's chance to be above, positive and other groups apart."""
+        size = self._size[self._query]
+        own = np.zeros_like(self._right)
+        own[np.arange(len(own)), self._group] = True
+        for weight, above in self._readings(ties):
+            chance = np.divide(above, size, out=np.zeros_like(above), where=size > 0)
+            right = np.where(self._right & ~own, chance, 0.0)
+            yield weight, right, np.where(self._right, 0.0, chance)
+
+    def _readings(self, ties: str) -> Iterator[tuple[float, Floats]]:
+        """Yield weights and how many items of each group count as above each positive."""
+        if ties != "expected":
+            more = {"index": self._before, "optimistic": np.zeros_like(self._tied),
+                    "pessimistic": self._tied}[ties]  # fmt: skip
+            # Positives that tie with one another stand in tie order, first or last together.
+            yield 1.0, self._above + np.where(self._right, self._before, more)
+            return
+        degree = int((self._tied > 0).sum(axis=1).max(initial=0))
+        nodes, weights = np.polynomial.legendre.leggauss(degree // 2 + 1)
+        for node, weight in zip(nodes.tolist(), weights.tolist(), strict=True):
+            yield weight / 2, self._above + (node + 1) / 2 * self._tied
+
+
+def _fewer(chance: Floats, deepest: int) -> Floats:
+    """Return P(fewer than k successes) for k = 1 to `deepest`, of independent trials a row."""
+    exactly = np.zeros((len(chance), deepest))
+    exactly[:, 0] = 1.0
+    for trial in chance.T:
+        if trial.any():
+            moved = exactly * trial[:, None]
+            exactly -= moved
+            exactly[:, 1:] += moved[:, :-1]
+    return np.cumsum(exactly, axis=1)
+
+
+def _mean_precision(right: Floats, wrong: Floats) -> Floats:
+    """Return E[(1 + X) / (1 + X + Y)] of two Poisson binomial numbers, for each row.
+
+    It is the integral over s from 0 to 1 of d/ds[s G_X(s)] G_Y(s), with the generating
+    functions of both: a polynomial, for which Gauss-Legendre is exact.
+    """
+    degree = int(((right > 0) | (wrong > 0)).sum(axis=1).max(initial=0))
+    nodes, weights = np.polynomial.legendre.leggauss(degree // 2 + 1)
+    total = np.zeros(len(right))
+    for node, weight in zip(nodes.tolist(), weights.tolist(), strict=True):
+        s = (node + 1) / 2
+        factors = 1 - right + right * s
+        product = factors.prod(axis=1)
+        slope = product * (right / np.maximum(factors, 1e-300)).sum(axis=1)
+        total += weight / 2 * (product + s * slope) * (1 - wrong + wrong * s).prod(axis=1)
+    return total

@@ -1,0 +1,213 @@
+"""Drawn galleries: exact expectations against the enumeration of every draw."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import reid_vpr_eval as rve
+from reid_vpr_eval.draws import draw_codes, drawn_rows, expected_over_draws
+from reid_vpr_eval.metrics import TIES
+from reid_vpr_eval.protocol import DrawTable, Protocol
+from shared_inputs import oracle
+
+NAMES = ["CMC@1", "CMC@2", "CMC@4", "mAP"]
+
+
+def enumerate_draws(
+    scores: Any, relevance: rve.Relevance, codes: Any, names: Any, ties: str, *, rest: bool = False
+) -> dict[str, Any]:
+    """Evaluate every draw of one item a group; a plain mean, or weighted by who is a query."""
+    groups = [np.flatnonzero(codes == code) for code in range(int(codes.max()) + 1)]
+    total = {name: np.zeros(len(scores)) for name in names}
+    times = np.zeros(len(scores))
+    for drawn in product(*groups):
+        rows = np.sort(np.array(drawn))
+        for query in range(len(scores)):
+            if rest and query in rows:
+                continue
+            right = [i for i, g in enumerate(rows) if g in relevance.positives(query)]
+            out = [i for i, g in enumerate(rows) if g in relevance.ignored(query)]
+            if not right:
+                continue
+            pairs = right + out
+            one = rve.Relevance.from_pairs(
+                [0] * len(pairs), pairs, ignored=[False] * len(right) + [True] * len(out),
+                n_query=1, n_gallery=len(rows),
+            )  # fmt: skip
+            ranking = rve.rank(
+                rve.ScoreMatrix(scores[[query]][:, rows], higher_is_better=True), one
+            )
+            values = rve.compute(ranking, names, ties=ties)
+            times[query] += 1
+            for name in names:
+                total[name][query] += values[name]
+    return {name: np.divide(t, times, out=np.full(len(t), np.nan), where=times > 0)
+            for name, t in total.items()}  # fmt: skip
+
+
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("seed", range(4))
+def test_one_item_of_each_identity(seed: int, ties: str) -> None:
+    rng = np.random.default_rng(seed)
+    codes = np.array([0, 0, 0, 1, 1, 2, 2, 2, 3, 3])
+    scores = rng.integers(0, 4, (4, 10)).astype(float)
+    role = codes[None, :] == np.arange(4)[:, None]
+    relevance = rve.Relevance.from_pairs(*np.nonzero(role), n_query=4, n_gallery=10)
+    values, weights = expected_over_draws(
+        rve.ScoreMatrix(scores, higher_is_better=True), relevance, codes, NAMES, ties=ties
+    )
+    wanted = enumerate_draws(scores, relevance, codes, NAMES, ties)
+    assert weights.tolist() == [1.0] * 4
+    for name in NAMES:
+        assert values[name] == pytest.approx(wanted[name], abs=1e-12), name
+
+
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("seed", range(4))
+def test_one_item_of_each_identity_and_camera(seed: int, ties: str) -> None:
+    """Several positives are drawn together: average precision has an exact form, CMC has not."""
+    rng = np.random.default_rng(seed)
+    label = np.array([0, 0, 0, 0, 1, 1, 1, 2, 2, 2])
+    camera = np.array([0, 0, 1, 2, 0, 0, 1, 1, 1, 0])
+    codes = np.unique(label * 3 + camera, return_inverse=True)[1]
+    scores = rng.integers(0, 5, (3, 10)).astype(float)
+    role = label[None, :] == np.arange(3)[:, None]
+    relevance = rve.Relevance.from_pairs(*np.nonzero(role), n_query=3, n_gallery=10)
+    matrix = rve.ScoreMatrix(scores, higher_is_better=True)
+    values, _ = expected_over_draws(matrix, relevance, codes, ["mAP"], ties=ties)
+    wanted = enumerate_draws(scores, relevance, codes, ["mAP"], ties)
+    assert values["mAP"] == pytest.approx(wanted["mAP"], abs=1e-12)
+    with pytest.raises(rve.NotCountedError, match="several groups"):
+        expected_over_draws(matrix, relevance, codes, ["CMC@1"])
+
+
+def test_the_rest_of_one_set_are_the_queries() -> None:
+    """Ids of 2 and 3 images: a query of n images carries the weight (n - 1) / n."""
+    rng = np.random.default_rng(1)
+    label = np.array([0, 0, 1, 1, 1])
+    samples = rve.Samples.from_columns(label=label)
+    vectors = rng.normal(size=(5, 3))
+    relevance = rve.relevance.same_label(samples, samples)
+    scores = rve.Embeddings(vectors, vectors)
+    values, weights = expected_over_draws(scores, relevance, label, NAMES, rest=True)
+    assert weights == pytest.approx([1 / 2, 1 / 2, 2 / 3, 2 / 3, 2 / 3])
+    total, number = dict.fromkeys(NAMES, 0.0), 0
+    for drawn in product([0, 1], [2, 3, 4]):
+        queries = [row for row in range(5) if row not in drawn]
+        rows = np.array(drawn)
+        direct = rve.rank(
+            scores.take(queries, rows),
+            rve.relevance.same_label(samples.take(queries), samples.take(rows)),
+        )
+        found = rve.compute(direct, NAMES)
+        number += len(queries)
+        for name in NAMES:
+            total[name] += found[name] * len(queries)
+    for name in NAMES:
+        mean = (values[name] * weights).sum() / weights.sum()
+        assert mean == pytest.approx(total[name] / number, abs=1e-12)
+
+
+def test_case_h_of_the_worked_examples() -> None:
+    case = oracle("reid_worked_examples.json")["H_single_gallery_shot"]
+    ids = np.array(case["ranked_ids"])
+    codes = np.unique(ids, return_inverse=True)[1]
+    relevance = rve.Relevance.from_pairs(
+        [0, 0], np.flatnonzero(ids == case["query"]), n_query=1, n_gallery=len(ids)
+    )
+    scores = rve.ScoreMatrix([-np.arange(len(ids), dtype=float)], higher_is_better=True)
+    for k, value in enumerate(case["exact_expected_cmc"], start=1):
+        found, _ = expected_over_draws(scores, relevance, codes, [f"CMC@{k}"])
+        assert found[f"CMC@{k}"][0] == pytest.approx(value)
+
+
+def test_two_tied_identities_leave_a_third() -> None:
+    """Two other identities tied with the positive: 1/3 for rank 1, not 1/4."""
+    relevance = rve.Relevance.from_pairs([0], [0], n_query=1, n_gallery=3)
+    scores = rve.ScoreMatrix(np.zeros((1, 3)), higher_is_better=True)
+    found, _ = expected_over_draws(scores, relevance, np.arange(3), ["CMC@1"])
+    assert found["CMC@1"][0] == pytest.approx(1 / 3)
+
+
+def world(seed: int = 0) -> tuple[rve.Samples, rve.Samples, rve.Embeddings]:
+    rng = np.random.default_rng(seed)
+    label = np.arange(60) % 12
+    query = rve.Samples.from_columns(label=np.arange(12))
+    gallery = rve.Samples.from_columns(label=label, id=[f"g{i}" for i in range(60)])
+    centres = rng.normal(size=(12, 8))
+    vectors = [centres[s.values("label")] + rng.normal(size=(s.n, 8)) for s in (query, gallery)]
+    return query, gallery, rve.Embeddings(*vectors)
+
+
+def protocol(**draw: Any) -> Protocol:
+    return Protocol.from_dict(
+        {"name": "drawn", "relevance": {"kind": "label"}, "draw": {"per": ["label"], **draw},
+         "report": {"metrics": ["mAP", "CMC@1", "CMC@5"]}}
+    )  # fmt: skip
+
+
+def test_samples_agree_with_the_expectation() -> None:
+    exact = rve.evaluate(protocol(method="exact"), *world())
+    sampled = rve.evaluate(protocol(repeats=400, seed=3), *world())
+    assert sampled.draws is not None
+    assert sampled.counts["n_gallery"] == 12
+    for name in ("mAP", "CMC@1", "CMC@5"):
+        trials = sampled.draws[sampled.draws["metric"] == name]["value"]
+        assert len(trials) == 400
+        z = (sampled.metrics[name] - exact.metrics[name]) / (trials.std() / 20)
+        assert abs(z) < 4, name
+    assert "400 draws" in str(sampled)
+    assert "all draws" in str(exact)
+
+
+def test_draws_are_reproducible_and_may_be_given(tmp_path: Any) -> None:
+    query, gallery, scores = world()
+    one, two = (rve.evaluate(protocol(repeats=3, seed=5), query, gallery, scores) for _ in "ab")
+    assert dict(one.metrics) == dict(two.metrics)
+    table = DrawTable(per=["label"], repeats=3, seed=5)
+    rows = list(drawn_rows(table, gallery))
+    assert len({tuple(r) for r in rows}) == 3
+    for name, content in (("d.npy", np.stack(rows)), ("d.json", None)):
+        path = tmp_path / name
+        if content is None:
+            path.write_text(str([[f"g{i}" for i in r] for r in rows]).replace("'", '"'))
+        else:
+            np.save(path, content)
+        given = rve.evaluate(protocol(repeats=3, file=str(path)), query, gallery, scores)
+        assert dict(given.metrics) == dict(one.metrics)
+    with pytest.raises(rve.ProtocolError, match="holds 3 draws, the protocol asks for 10"):
+        rve.evaluate(protocol(file=str(path)), query, gallery, scores)
+    one.save(tmp_path / "run")
+    assert str(rve.Result.load(tmp_path / "run")) == str(one)
+
+
+def test_multi_query_averages_features_of_equal_columns() -> None:
+    rng = np.random.default_rng(0)
+    query = rve.Samples.from_columns(label=[1, 1, 2, 1], camera=[1, 1, 1, 2])
+    gallery = rve.Samples.from_columns(label=[1, 2, 1, 2], camera=[2, 2, 1, 3])
+    vectors = [rng.normal(size=(4, 5)) for _ in range(2)]
+    spec = {"name": "mq", "relevance": {"kind": "label", "different": ["camera"]},
+            "multi_query": ["label", "camera"]}  # fmt: skip
+    result = rve.evaluate(Protocol.from_dict(spec), query, gallery, rve.Embeddings(*vectors))
+    assert result.counts["n_query"] == 3
+    pooled = np.stack([vectors[0][:2].mean(axis=0), vectors[0][3], vectors[0][2]])
+    plain = Protocol.from_dict({k: v for k, v in spec.items() if k != "multi_query"})
+    direct = rve.evaluate(
+        plain, rve.Samples.from_columns(label=[1, 1, 2], camera=[1, 2, 1]), gallery,
+        rve.Embeddings(pooled, vectors[1]),
+    )  # fmt: skip
+    assert dict(result.metrics) == pytest.approx(dict(direct.metrics))
+    with pytest.raises(rve.NotCountedError, match="features"):
+        rve.evaluate(Protocol.from_dict(spec), query, gallery,
+                     rve.ScoreMatrix(np.eye(4), higher_is_better=True))  # fmt: skip
+
+
+def test_groups_of_a_draw_are_combinations_of_columns() -> None:
+    gallery = rve.Samples.from_columns(label=[1, 1, 2], camera=[1, 2, 1])
+    assert draw_codes(DrawTable(per=["label", "camera"]), gallery).tolist() == [0, 1, 2]
+    with pytest.raises(rve.ProtocolError, match=r"draw\.per"):
+        draw_codes(DrawTable(), gallery)
