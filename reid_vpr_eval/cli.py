@@ -221,6 +221,7 @@ def run(
     from reid_vpr_eval.report import render
     from reid_vpr_eval.runs import Inputs
     from reid_vpr_eval.runs import run as evaluate_files
+    from reid_vpr_eval.studies.conventions import profile_row
     from reid_vpr_eval.summary import table_text
 
     inputs = Inputs(
@@ -236,8 +237,12 @@ def run(
             keep=keep.value if keep else None, unretrieved=unretrieved.value, memory=memory,
             workers=workers,
         )  # fmt: skip
-    with_chance = chance and format is Format.table
-    typer.echo(table_text(result, chance=True) if with_chance else render(result, format.value))
+    if format is Format.table:
+        typer.echo(table_text(result, chance=chance))
+        if result.ranking is not None and result.protocol.report.profile:
+            typer.echo(profile_row(result))
+    else:
+        typer.echo(render(result, format.value))
     if out is not None:
         typer.echo(f"written to {out}", err=True)
 
