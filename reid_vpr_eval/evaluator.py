@@ -36,14 +36,14 @@ class Evaluator:
         The name of a shipped protocol, the path of a file, or a protocol.
     metric : {"cosine", "dot", "euclidean", "sqeuclidean"}, optional
         How features are compared; by default as the protocol says.
-    bad_vectors : {"error"}
-        What a vector that is not finite means: an error that names its row. "last", to
-        rank it behind everything, is not available.
+    bad_vectors : {"error", "last"}
+        What a vector means that cannot be scored: an error that names its row, or last:
+        such gallery items stand behind all others, such queries are misses.
 
     Raises
     ------
     NotCountedError
-        If `bad_vectors` is "last" or unknown.
+        If `bad_vectors` is unknown.
 
     Examples
     --------
@@ -64,13 +64,9 @@ class Evaluator:
         metric: str | None = None,
         bad_vectors: Literal["error", "last"] = "error",
     ) -> None:
-        if bad_vectors == "last":
-            raise NotCountedError(
-                "bad_vectors = 'last' is not available: a query that is not finite has no ranking "
-                "to count in. Mend these vectors, or leave their rows out"
-            )
-        if bad_vectors != "error":
-            raise NotCountedError(f"bad_vectors = {bad_vectors!r}: error is needed")
+        if bad_vectors not in ("error", "last"):
+            raise NotCountedError(f"bad_vectors = {bad_vectors!r}: one of error, last is needed")
+        self._bad_vectors: Literal["error", "last"] = bad_vectors
         self.protocol = load_protocol(protocol) if isinstance(protocol, str) else protocol
         self.metric = metric or self.protocol.report.metric
         self._batches: dict[str, list[tuple[Array, dict[str, Array]]]] = {}
@@ -111,6 +107,8 @@ class Evaluator:
         table = {name: np.array(plain_array(values)) for name, values in columns.items()}
         before = self._batches[side]
         _check_batch(vectors, table, before, side)
+        if self._bad_vectors == "error":
+            _check_finite(vectors, before, side)
         if len(vectors):
             before.append((vectors, table))
 
@@ -132,7 +130,11 @@ class Evaluator:
         """
         query, query_vectors = self._side("query")
         gallery, gallery_vectors = self._side("gallery")
-        scores = Embeddings(query_vectors, gallery_vectors, metric=self.metric)
+        scores = Embeddings(
+            query_vectors, gallery_vectors, metric=self.metric, bad_vectors=self._bad_vectors
+        )
+        if self._bad_vectors == "last":
+            options = {"missing_query": "zero", **options}
         return evaluate(self.protocol, query, gallery, scores, **options)
 
     def _side(self, side: str) -> tuple[Samples, Array]:
@@ -162,13 +164,24 @@ def plain_array(given: Any) -> Array:
     return np.asarray(given)
 
 
+def _check_finite(
+    vectors: Array, before: list[tuple[Array, dict[str, Array]]], side: str
+) -> None:
+    n_before = sum(len(batch) for batch, _ in before)
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(bad):
+        raise ScoreError(
+            f"{side} features: values are NaN or infinite in {len(bad)} rows of this batch "
+            f"(rows {name_some(bad + n_before)} of the side); mend or leave out these rows"
+        )
+
+
 def _check_batch(
     vectors: Array,
     table: dict[str, Array],
     before: list[tuple[Array, dict[str, Array]]],
     side: str,
 ) -> None:
-    n_before = sum(len(batch) for batch, _ in before)
     for name, values in table.items():
         if values.shape != (len(vectors),):
             raise AlignmentError(
@@ -177,12 +190,6 @@ def _check_batch(
             )
     if not table:
         raise AlignmentError("a batch needs at least one column of metadata, such as label=")
-    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-    if len(bad):
-        raise ScoreError(
-            f"{side} features: values are NaN or infinite in {len(bad)} rows of this batch "
-            f"(rows {name_some(bad + n_before)} of the side); mend or leave out these rows"
-        )
     if not before:
         return
     first, columns = before[0]

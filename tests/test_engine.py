@@ -376,7 +376,7 @@ def test_missing_queries_need_a_policy() -> None:
         rve.compute(ranking, "MRR")
     assert rve.compute(ranking, "MRR", missing_query="zero")["MRR"] == 0.5
     assert rve.compute(ranking, "MRR", missing_query="skip")["MRR"] == 1.0
-    assert rve.compute(ranking, "MeanR", missing_query="zero").per_query("MeanR")[1] == 1.0
+    assert rve.compute(ranking, "MeanR", missing_query="zero").per_query("MeanR")[1] == 3.0
 
 
 # Properties, named after the sentence they check

@@ -157,8 +157,6 @@ def test_a_vector_that_is_not_finite_names_its_row() -> None:
     evaluator.update([[0.0, 1.0]] * 3, side="gallery", label=[1, 2, 3])
     with pytest.raises(rve.ScoreError, match="rows 4 of the side"):
         evaluator.update([[0.0, 1.0], [np.inf, 1.0]], side="gallery", label=[1, 2])
-    with pytest.raises(rve.NotCountedError, match="bad_vectors = 'last' is not available"):
-        Evaluator("labels", bad_vectors="last")
     with pytest.raises(rve.NotCountedError, match="'zero'"):
         Evaluator("labels", bad_vectors="zero")  # type: ignore[arg-type]
 
@@ -190,3 +188,33 @@ def test_columns_are_needed_and_empty_batches_are_not_minded() -> None:
     evaluator.update([[1.0, 0.0]], side="query", label=["a"])
     evaluator.update([[2.0, 0.0]], side="gallery", label=["a"])
     assert evaluator.compute().metrics["R@1"] == 1.0
+
+
+def test_bad_vectors_stand_last_and_bad_queries_miss() -> None:
+    """Equal to a matrix in which these items have the lowest score and these queries fail."""
+    rng = np.random.default_rng(0)
+    query, gallery = rng.normal(size=(8, 5)), rng.normal(size=(40, 5))
+    label, g_label = np.arange(8) % 4, np.arange(40) % 4
+    query[2, 1], gallery[[3, 17, 20]] = np.nan, np.inf
+    gallery[5] = 0
+    evaluator = Evaluator("labels", bad_vectors="last")
+    evaluator.update(query, side="query", label=label, id=[f"q{i}" for i in range(8)])
+    evaluator.update(gallery, side="gallery", label=g_label, id=[f"g{i}" for i in range(40)])
+    result = evaluator.compute()
+    good = np.nan_to_num(gallery, posinf=1.0)
+    good[5] = 1
+    unit = [v / np.linalg.norm(v, axis=1, keepdims=True) for v in (np.nan_to_num(query), good)]
+    matrix = unit[0] @ unit[1].T
+    matrix[:, [3, 17, 20, 5]] = -9
+    samples = [rve.Samples.from_columns(label=values) for values in (label, g_label)]
+    direct = rve.evaluate("labels", *samples, rve.ScoreMatrix(matrix, higher_is_better=True))
+    assert result.counts["n_evaluated"] == 8
+    for name in result.metrics:
+        ours = rve.compute(result.ranking, name, missing_query="zero").per_query(name)
+        theirs = rve.compute(direct.ranking, name).per_query(name)
+        assert ours[2] == 0
+        assert np.delete(ours, 2) == pytest.approx(np.delete(theirs, 2), abs=1e-12)
+    ranks = rve.compute(result.ranking, "MeanR", missing_query="zero").per_query("MeanR")
+    assert ranks[2] == 41
+    with pytest.raises(rve.NotCountedError, match="nothing was returned for 1 queries"):
+        rve.compute(result.ranking, "mAP")

@@ -89,6 +89,7 @@ class _Policy:
     evaluated: npt.NDArray[np.bool_]
     zero: npt.NDArray[np.bool_]
     one: npt.NDArray[np.bool_]
+    end: Floats
 
 
 def compute(
@@ -155,7 +156,7 @@ def compute(
         view.unknown[:] = False
         found = name.apply(view, ranking.n_gallery_ranked)
         _check_retrieved(name, view, policy, unretrieved)
-        per_query[str(name)] = _apply(name, found, view, policy)
+        per_query[str(name)] = _apply(name, found, policy)
         values[str(name)] = _aggregate(name, per_query[str(name)], view, policy)
     return Values(values, per_query, policy.evaluated)
 
@@ -226,7 +227,7 @@ def chance(
                 out[str(name)] = float(name.metric.chance)
             continue
         found = name.apply(view, ranking.n_gallery_ranked)
-        out[str(name)] = _aggregate(name, _apply(name, found, view, policy), view, policy)
+        out[str(name)] = _aggregate(name, _apply(name, found, policy), view, policy)
     return out
 
 
@@ -271,7 +272,9 @@ def _policy(
             f"none of the {len(lone)} queries can be evaluated: none has a positive{reason}"
         )
     zero = absent | (lone if no_positive == "zero" else False)
-    return _Policy(evaluated, np.asarray(zero), lone & (no_positive == "one"))
+    # One past the end; where nothing was returned, past the end of the gallery.
+    end = np.where(ranking.depth == 0, ranking.n_gallery_ranked, reading.size) + 1.0
+    return _Policy(evaluated, np.asarray(zero), lone & (no_positive == "one"), end)
 
 
 def _check_retrieved(name: MetricName, view: View, policy: _Policy, unretrieved: str) -> None:
@@ -286,10 +289,10 @@ def _check_retrieved(name: MetricName, view: View, policy: _Policy, unretrieved:
         )
 
 
-def _apply(name: MetricName, found: Floats, view: View, policy: _Policy) -> Floats:
+def _apply(name: MetricName, found: Floats, policy: _Policy) -> Floats:
     """Put in what the policies decree."""
     is_rank = name.metric.is_rank
-    values = np.where(policy.zero, view.size + 1.0 if is_rank else 0.0, found)
+    values = np.where(policy.zero, policy.end if is_rank else 0.0, found)
     values = np.where(policy.one, 1.0, values)
     return np.where(policy.evaluated, values, np.nan)
 
@@ -314,7 +317,7 @@ def _median_rank(view: View, policy: _Policy, form: str) -> float:
 
     Or only the first of these (crossing), or their mean rounded down (floor).
     """
-    end = view.size + 1
+    end = policy.end
     half = int(policy.evaluated.sum()) / 2
 
     def hit_at(k: int) -> float:

@@ -138,6 +138,9 @@ def rank(
     else:
         source = source_of(scores)
         score = source.pairs(judged.query, judged.item)
+    lost = getattr(scores, "bad_query", None)  # queries that cannot be scored find nothing
+    if lost is not None:
+        score[lost[judged.query]] = -np.inf
     found = np.isfinite(score)
     order, tie_group, ordered = order_of(judged, score, tie)
     stratum = layout.row_stratum[judged.item]
@@ -151,9 +154,12 @@ def rank(
         n_unjudged = count_lists(scores, judged, layout.row_stratum, layout.kept, columns, counter)
     else:
         tiles = _tiles(columns, layout.row_stratum, source.dim, _bytes(memory))
-        run = TileCounter(source, judged, groups, layout.kept, counter, relevance.n_gallery)
+        asking = layout.kept if lost is None else layout.kept & ~lost[:, None]
+        run = TileCounter(source, judged, groups, asking, counter, relevance.n_gallery)
         _run_tiles(run, tiles, _rows_at_once(_bytes(memory)), workers, progress)
         n_unjudged = layout.sizes(columns) - _judged_sizes(judged, layout, part)
+        if lost is not None:
+            n_unjudged[lost] = 0
     above, tied, tied_before = counter.result()
     in_groups: dict[str, Any] = {}
     if codes is not None:
@@ -176,8 +182,7 @@ def rank(
         ignored_gallery=relevance.ignored_gallery,
         row_stratum=layout.row_stratum, offsets=judged.offsets,
         n_unjudged=n_unjudged, kept=layout.kept,
-        depth=scores.depth if isinstance(scores, RankedLists)
-        else np.full(relevance.n_query, -1, np.int64),
+        depth=_depth(scores, lost),
         best_item=best.copy(), best_score=counter.top_score[:, 0].copy(),
         best_tie=np.where(best >= 0, tie[best], 0), item=judged.item, stratum=stratum,
         role=judged.role, grade=judged.grade, score=score, order=order, tie_group=tie_group,
@@ -238,6 +243,16 @@ class _Layout:
     def sizes(self, columns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return how many of these rows each stratum holds, (1, S)."""
         return np.bincount(self.row_stratum[columns], minlength=len(self.names))[None, :]
+
+
+def _depth(scores: Scores, lost: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.int64]:
+    """Return how many items each query got; -1 for the full gallery, 0 for nothing."""
+    if isinstance(scores, RankedLists):
+        return scores.depth
+    depth = np.full(scores.n_query, -1, np.int64)
+    if lost is not None:
+        depth[lost] = 0
+    return depth
 
 
 def _refuse(**asked: object) -> None:

@@ -23,6 +23,8 @@ Rows: TypeAlias = slice | npt.NDArray[np.int64]
 
 _PAIRS_AT_ONCE = 4096
 _SAFE_IN_FLOAT32 = 1e18
+# The score of a vector that cannot be scored: below all others, and finite.
+_LAST = np.finfo(np.float64).min
 
 
 class Source(Protocol):
@@ -53,6 +55,7 @@ class EmbeddingSource:
         self._squared = not scores.higher_is_better
         self._unit = scores.metric == "cosine"
         self._gallery = scores.gallery
+        self._bad = scores.bad_gallery
         self._query_norms = canonical.norms(scores.query)
         same = scores.gallery is scores.query
         self._gallery_norms = self._query_norms if same else canonical.norms(scores.gallery)
@@ -80,18 +83,21 @@ class EmbeddingSource:
                 f"scores overflow for {len(bad)} pairs (query {query[bad[0]]}, gallery row "
                 f"{item[bad[0]]}): scale the features down"
             )
+        if self._bad is not None:
+            out[self._bad[item]] = _LAST
         return out
 
-    def columns(self, items: Rows) -> tuple[Array, npt.NDArray[np.float64]]:
+    def columns(self, items: Rows) -> tuple[Array, npt.NDArray[np.float64], Array | None]:
         """Prepare the gallery side of a tile."""
         lengths = self._gallery_norms[items]
-        return self._prepare(self._gallery[items], lengths).astype(self._type, copy=False), lengths
+        vectors = self._prepare(self._gallery[items], lengths).astype(self._type, copy=False)
+        return vectors, lengths, None if self._bad is None else self._bad[items]
 
     def tile(
-        self, queries: slice, prepared: tuple[Array, npt.NDArray[np.float64]]
+        self, queries: slice, prepared: tuple[Array, npt.NDArray[np.float64], Array | None]
     ) -> tuple[Array, npt.NDArray[np.float64]]:
         """Return a tile of scores and the error bound of each of its rows."""
-        theirs, their_norms = prepared
+        theirs, their_norms, bad = prepared
         product: Array = self._fast_query[queries] @ theirs.T
         if self._unit:
             ours_long, theirs_long = np.ones(len(product)), 1.0
@@ -101,6 +107,8 @@ class EmbeddingSource:
             np.multiply(product, 2, out=product)
             np.subtract(product, (their_norms**2).astype(self._type), out=product)
             np.subtract(product, (ours_long**2).astype(self._type)[:, None], out=product)
+        if bad is not None:
+            product[:, bad] = np.finfo(self._type).min
         return product, self._bound(ours_long, theirs_long)
 
     def _bound(self, ours: npt.NDArray[np.float64], theirs: float) -> npt.NDArray[np.float64]:

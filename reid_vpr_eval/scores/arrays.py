@@ -28,6 +28,7 @@ __all__ = [
     "direction",
     "load_array",
     "load_vectors",
+    "without_bad",
 ]
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -94,7 +95,8 @@ def load_vectors(given: Any, side: str) -> Array:
 
 
 def row_blocks(array: Array) -> Iterator[slice]:
-    step = max(1, _CHECKED_AT_ONCE // max(1, array.shape[1]))
+    width = array.shape[1] if array.ndim > 1 else 1
+    step = max(1, _CHECKED_AT_ONCE // max(1, width))
     for start in range(0, array.shape[0], step):
         yield slice(start, min(start + step, array.shape[0]))
 
@@ -128,6 +130,25 @@ def check_vectors(vectors: Array, side: str, metric: str) -> None:
             "direction, so cosine is not defined for them; leave these rows out or use another "
             "metric"
         )
+
+
+def without_bad(vectors: Array, metric: str) -> tuple[Array, npt.NDArray[np.bool_] | None]:
+    """Return vectors with those that cannot be scored replaced by ones, and a mask of them.
+
+    The mask is None, and the vectors are the same object, where all are good.
+    """
+    bad = np.zeros(len(vectors), bool)
+    for block in row_blocks(vectors):
+        part = vectors[block]
+        bad[block] = ~np.isfinite(part).all(axis=1)
+        if metric == "cosine":
+            bad[block] |= ~part.any(axis=1)
+    if not bad.any():
+        return vectors, None
+    mended = np.array(vectors)
+    mended[bad] = 1
+    mended.setflags(write=False)
+    return mended, bad
 
 
 def direction(higher_is_better: object) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from reid_vpr_eval.scores.arrays import (
     check_vectors,
     digest,
     load_vectors,
+    without_bad,
 )
 
 __all__ = ["METRICS", "Embeddings"]
@@ -40,6 +41,10 @@ class Embeddings:
         torch tensor on the CPU) is accepted.
     metric : {"cosine", "dot", "euclidean", "sqeuclidean"}
         Cosine normalises the vectors. "euclidean" and "sqeuclidean" rank alike.
+    bad_vectors : {"error", "last"}
+        What a vector means that cannot be scored (not finite, or zero under cosine): an
+        error, or last: such gallery items stand behind all others, such queries find nothing
+        (``missing_query`` says what they score).
 
     Raises
     ------
@@ -57,8 +62,19 @@ class Embeddings:
     query: Array
     gallery: Array
     metric: str
+    bad_query: npt.NDArray[np.bool_] | None
+    bad_gallery: npt.NDArray[np.bool_] | None
 
-    def __init__(self, query: Any, gallery: Any, metric: str = "cosine") -> None:
+    def __init__(
+        self,
+        query: Any,
+        gallery: Any,
+        metric: str = "cosine",
+        *,
+        bad_vectors: Literal["error", "last"] = "error",
+    ) -> None:
+        if bad_vectors not in ("error", "last"):
+            raise ScoreError(f"bad_vectors = {bad_vectors!r}: one of error, last is needed")
         if metric not in METRICS:
             raise ScoreError(f"unknown metric {metric!r}; known: {', '.join(METRICS)}")
         vectors = load_vectors(query, "query")
@@ -68,11 +84,19 @@ class Embeddings:
                 f"query vectors have {vectors.shape[1]} dimensions, gallery vectors "
                 f"{others.shape[1]}: both sides must come from the same model"
             )
-        check_vectors(vectors, "query", metric)
-        if others is not vectors:
-            check_vectors(others, "gallery", metric)
+        bad_query = bad_gallery = None
+        one = others is vectors
+        if bad_vectors == "last":
+            vectors, bad_query = without_bad(vectors, metric)
+            others, bad_gallery = (vectors, bad_query) if one else without_bad(others, metric)
+        else:
+            check_vectors(vectors, "query", metric)
+            if not one:
+                check_vectors(others, "gallery", metric)
         object.__setattr__(self, "query", vectors)
         object.__setattr__(self, "gallery", others)
+        object.__setattr__(self, "bad_query", bad_query)
+        object.__setattr__(self, "bad_gallery", bad_gallery)
         object.__setattr__(self, "metric", metric)
 
     @property
@@ -97,21 +121,28 @@ class Embeddings:
 
     def take(self, query_rows: npt.ArrayLike, gallery_rows: npt.ArrayLike) -> Embeddings:
         """Return the embeddings of these rows (positions or masks)."""
-        return Embeddings(
-            self.query[np.asarray(query_rows)], self.gallery[np.asarray(gallery_rows)], self.metric
-        )
+        ours, theirs = np.asarray(query_rows), np.asarray(gallery_rows)
+        part = Embeddings(self.query[ours], self.gallery[theirs], self.metric)
+        for name, rows in (("bad_query", ours), ("bad_gallery", theirs)):
+            mask = getattr(self, name)
+            object.__setattr__(part, name, None if mask is None else mask[rows])
+        return part
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the content."""
-        return digest(self.metric, self.query, self.gallery)
+        return digest(self.metric, self.query, self.gallery, self.bad_query, self.bad_gallery)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save to one ``.npz`` file; the same embeddings give the same bytes."""
+        arrays = {"query": np.asarray(self.query), "gallery": np.asarray(self.gallery)}
+        for name in ("bad_query", "bad_gallery"):
+            if getattr(self, name) is not None:
+                arrays[name] = getattr(self, name)
         write_archive(
             path,
             kind="embeddings",
             version=_VERSION,
-            arrays={"query": np.asarray(self.query), "gallery": np.asarray(self.gallery)},
+            arrays=arrays,
             header={"metric": self.metric},
         )
 
@@ -119,4 +150,7 @@ class Embeddings:
     def load(cls, path: str | os.PathLike[str]) -> Embeddings:
         """Read embeddings saved by :meth:`save`."""
         header, arrays = read_archive(path, kind="embeddings", version=_VERSION)
-        return cls(arrays["query"], arrays["gallery"], header["metric"])
+        made = cls(arrays["query"], arrays["gallery"], header["metric"])
+        for name in ("bad_query", "bad_gallery"):
+            object.__setattr__(made, name, arrays.get(name))
+        return made
