@@ -47,13 +47,11 @@ class TileCounter:
         groups: Groups,
         kept: npt.NDArray[np.bool_],
         counter: Counter,
-        n_gallery: int,
     ) -> None:
         self._source, self._groups, self._kept, self._counter = source, groups, kept, counter
         order = np.argsort(judged.item, kind="stable")
         self._pair_item, self._pair_query = judged.item[order], judged.query[order]
         self._n_query = len(groups.start) - 1
-        self._n_gallery = n_gallery
 
     def count(self, tile: Tile, rows_at_once: int) -> None:
         """Count one tile for all queries, a block of queries at a time."""
