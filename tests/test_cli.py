@@ -30,6 +30,7 @@ from typer.testing import CliRunner, Result
 
 import reid_vpr_eval as rve
 from reid_vpr_eval import cli
+from reid_vpr_eval.cli import base, evaluate, files, protocols
 from shared_inputs import data
 
 RULE = '[relevance]\nkind = "label"\ndifferent = ["camera"]\n'
@@ -303,8 +304,9 @@ def test_version_of_the_module() -> None:
 
 
 COMMANDS = {
-    "run": cli.run, "check": cli.check, "encode": cli.encode, "demo": cli.demo,
-    "protocols list": cli.list_, "protocols show": cli.show, "protocols check": cli.check_file,
+    "run": evaluate.run, "check": evaluate.check, "conventions": evaluate.conventions,
+    "encode": files.encode, "demo": files.demo, "protocols list": protocols.list_,
+    "protocols show": protocols.show, "protocols check": protocols.check_file,
 }  # fmt: skip
 
 
@@ -353,11 +355,11 @@ def test_colour_is_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    assert cli._red("error") == "error"
+    assert base.red("error") == "error"
     monkeypatch.setattr(sys, "stderr", terminal)
-    assert cli._red("error") == "\033[31merror\033[0m"
+    assert base.red("error") == "\033[31merror\033[0m"
     monkeypatch.setenv("NO_COLOR", "1")
-    assert cli._red("error") == "error"
+    assert base.red("error") == "error"
 
 
 # What is left behind

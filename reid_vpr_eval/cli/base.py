@@ -1,0 +1,111 @@
+"""What all commands share: the application, errors as a few lines, progress."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+from reid_vpr_eval import __version__
+from reid_vpr_eval.errors import EvaluationWarning, ProtocolError, ReidVprEvalError
+
+__all__ = ["app", "guarded", "progress", "red", "size"]
+
+_INTERRUPTED = 130
+
+app = typer.Typer(
+    name="rve",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Evaluate re-identification, place recognition and other retrieval, exactly.",
+)
+
+
+def size(text: str | None) -> str | None:
+    """Check a size such as 512MiB as it is typed."""
+    if text is not None and not re.fullmatch(r"\d+(\.\d+)?([kmg]i?)?b?", text.strip().lower()):
+        raise typer.BadParameter(f"{text!r}: a size such as 512MiB or 2GB is needed")
+    return text
+
+
+def guarded(command: Callable[..., None]) -> Callable[..., None]:
+    """Turn the project's errors into a few lines and an exit code."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **kwargs: Any) -> None:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("always", EvaluationWarning)
+                warnings.showwarning = _show_warning
+                command(*args, **kwargs)
+        except ReidVprEvalError as error:
+            typer.echo(f"{red('error')}: {error}", err=True)
+            raise typer.Exit(2 if _is_unknown_protocol(error) else 1) from None
+        except KeyboardInterrupt:
+            typer.echo("interrupted; nothing was left half-written", err=True)
+            raise typer.Exit(_INTERRUPTED) from None
+        except (OSError, MemoryError) as error:
+            typer.echo(f"{red('error')}: {error or type(error).__name__}", err=True)
+            raise typer.Exit(1) from None
+
+    return run
+
+
+def _is_unknown_protocol(error: ReidVprEvalError) -> bool:
+    said = ("no protocol is called", "no such protocol file", "no profile is called",
+            "no such profile file")  # fmt: skip
+    return isinstance(error, ProtocolError) and any(text in str(error) for text in said)
+
+
+def red(text: str) -> str:
+    """Return a text in red, where it is read on a terminal that shows colours."""
+    plain = "NO_COLOR" in os.environ or not sys.stderr.isatty()
+    return text if plain else f"\033[31m{text}\033[0m"
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    typer.echo(f"warning: {message}", err=True)
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str, int, int], None] | None]:
+    """Show progress with an estimate, on a terminal only."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        tasks: dict[str, Any] = {}
+
+        def step(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=total)
+            bar.update(tasks[what], completed=done)
+
+        yield step
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"reid_vpr_eval {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="print the version")
+    ] = False,
+) -> None:
+    """Evaluate re-identification, place recognition and other retrieval, exactly."""

@@ -1,0 +1,77 @@
+"""The words and options that several commands take."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Expected(StrEnum):
+    """What a count that differs from the published one means."""
+
+    enforce = "enforce"
+    warn = "warn"
+    ignore = "ignore"
+
+
+class Format(StrEnum):
+    """How the result is printed."""
+
+    table = "table"
+    json = "json"
+    tsv = "tsv"
+    latex = "latex"
+    torchreid = "torchreid"
+    vpr = "vpr"
+
+
+class TableFormat(StrEnum):
+    """How a table is printed."""
+
+    table = "table"
+    tsv = "tsv"
+    json = "json"
+
+
+class Metric(StrEnum):
+    """How features are compared."""
+
+    cosine = "cosine"
+    dot = "dot"
+    euclidean = "euclidean"
+    sqeuclidean = "sqeuclidean"
+
+
+class Keep(StrEnum):
+    """What is counted."""
+
+    all = "all"
+    first = "first"
+
+
+class TieOrder(StrEnum):
+    """Which of equally scored items comes first."""
+
+    position = "position"
+    id_desc = "id_desc"
+
+
+class Policy(StrEnum):
+    """What is missing from ranked lists."""
+
+    error = "error"
+    zero = "zero"
+
+
+ProtocolArgument = Annotated[str, typer.Argument(help="name of a shipped protocol, or a file")]
+QueryOption = Annotated[
+    Path, typer.Option("--query", help="table, features with samples, folder, zip or name list")
+]
+GalleryOption = Annotated[
+    Path | None, typer.Option("--gallery", help="likewise; the query side again if left out")
+]
+QueryFeatures = Annotated[Path | None, typer.Option(help="features of the query side")]
+GalleryFeatures = Annotated[Path | None, typer.Option(help="features of the gallery side")]

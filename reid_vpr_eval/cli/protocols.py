@@ -1,0 +1,66 @@
+"""protocols list, show and check."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reid_vpr_eval.cli.base import app, guarded
+from reid_vpr_eval.cli.options import (
+    ProtocolArgument,
+)
+
+protocols_app = typer.Typer(no_args_is_help=True, help="List, show and check protocol files.")
+app.add_typer(protocols_app, name="protocols")
+
+
+@protocols_app.command("list")
+@guarded
+def list_() -> None:
+    """List the shipped protocols."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from reid_vpr_eval.protocol import list_protocols, load_protocol
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("name", "task", "title"):
+        table.add_column(heading, no_wrap=heading == "name")
+    for name in list_protocols():
+        protocol = load_protocol(name)
+        mark = " (withdrawn)" if protocol.status == "withdrawn" else ""
+        table.add_row(protocol.name, protocol.task, protocol.title + mark)
+    width = None if sys.stdout.isatty() else 120
+    Console(width=width, highlight=False).print(table)
+
+
+@protocols_app.command()
+@guarded
+def show(protocol: ProtocolArgument) -> None:
+    """Print a protocol with its defaults filled in, and both hashes."""
+    from reid_vpr_eval.protocol import load_protocol
+
+    loaded = load_protocol(protocol)
+    typer.echo(f"# judging hash:   {loaded.judging_hash}")
+    typer.echo(f"# reporting hash: {loaded.reporting_hash}")
+    typer.echo(loaded.to_toml(), nl=False)
+
+
+@protocols_app.command("check")
+@guarded
+def check_file(
+    file: Annotated[Path, typer.Argument(help="a protocol file")],
+) -> None:
+    """Check a protocol file and say what is wrong where."""
+    from reid_vpr_eval.checks import check_grammars, check_metrics
+    from reid_vpr_eval.formats.registry import located
+    from reid_vpr_eval.protocol import load_protocol
+
+    protocol = load_protocol(file)
+    with located(file):
+        check_metrics(protocol)
+        check_grammars(protocol)
+    typer.echo(f"{file}: a valid protocol, judged by {protocol.judging_hash[:12]}")
