@@ -564,7 +564,9 @@ def test_protocols_are_listed_shown_and_checked(tmp_path: Path) -> None:
 def test_unknown_protocols(command: str, made: Path) -> None:
     rest = [] if command == "protocols show" else ["--query", made / "q.csv"]
     said = refused(*command.split(), "market1502", *rest, code=2)
-    assert said == "error: no protocol is called 'market1502'; did you mean market1501?\n"
+    assert said.startswith(
+        "error: no protocol is called 'market1502'; did you mean market1501"
+    )
     said = refused(*command.split(), made / "none.toml", *rest, code=2)
     assert "none.toml: no such protocol file" in said
 

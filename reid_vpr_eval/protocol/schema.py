@@ -25,7 +25,7 @@ __all__ = [
     "WithinRule",
 ]
 
-Scalar: TypeAlias = int | str
+Scalar: TypeAlias = bool | int | str
 NoPositive: TypeAlias = Literal["skip", "zero", "one", "error"]
 Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count: TypeAlias = Annotated[int, Field(ge=0)]
@@ -133,7 +133,9 @@ class PoseRule(_PlaceRule):
         0.25, description="largest distance of centres (x, y, z); of several the first is headline"
     )
     degrees: Positive | list[Positive] | None = Field(
-        2.0, description="largest rotation between them (qw, qx, qy, qz), one for each of metres"
+        None,
+        description="largest rotation between them (qw, qx, qy, qz), one for each of metres; "
+        "the position alone if not given",
     )
     strict: bool = Field(False, description="whether exactly the threshold is already wrong")
 
