@@ -122,7 +122,8 @@ def _on_the_ground(rule: WithinRule) -> World:
 def _in_space(rule: PoseRule) -> World:
     """Places far apart; at each, items near, exactly at the threshold, beyond it, and turned."""
     metres, degrees = (
-        float(np.atleast_1d(np.asarray(one, float))[0]) for one in (rule.metres, rule.degrees)
+        float(np.atleast_1d(np.asarray(180.0 if one is None else one, float))[0])
+        for one in (rule.metres, rule.degrees)
     )
     names = ("x", "y", "z", "qw", "qx", "qy", "qz")
     query: Table = {name: [] for name in (*names, "angle")}
