@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -21,10 +21,11 @@ from reid_vpr_eval.errors import AlignmentError, NotCountedError, RelevanceError
 from reid_vpr_eval.metrics import TIES, MetricValues, compute, parse
 from reid_vpr_eval.metrics.compute import chance, exact_mean
 from reid_vpr_eval.per_query import per_query_table, top_lists
-from reid_vpr_eval.protocol import LabelRule, Protocol, WithinRule, load_protocol
+from reid_vpr_eval.protocol import Protocol, load_protocol
 from reid_vpr_eval.ranking import Ranking, rank
-from reid_vpr_eval.relevance import Relevance, same_label, within_metres
+from reid_vpr_eval.relevance import Relevance
 from reid_vpr_eval.result import Result, curve_table
+from reid_vpr_eval.rules import judge
 from reid_vpr_eval.samples import Samples
 from reid_vpr_eval.scores import RankedLists, Scores
 
@@ -269,38 +270,6 @@ def _expectation(
         ties=ties,
         inputs=_inputs(query, gallery, scores),
     )
-
-
-def judge(protocol: Protocol, query: Samples, gallery: Samples) -> Relevance:
-    """Apply the protocol's rule to two prepared sides."""
-    return _RULES[type(protocol.relevance)](protocol, query, gallery)
-
-
-def _judge_labels(protocol: Protocol, query: Samples, gallery: Samples) -> Relevance:
-    rule = protocol.relevance
-    assert isinstance(rule, LabelRule)  # noqa: S101 (narrows the type)
-    entries = [
-        {key: value for key, value in entry.model_dump().items() if value} for entry in rule.ignore
-    ]
-    return same_label(
-        query, gallery, label=rule.label, different=rule.different, same=rule.same,
-        failing=rule.failing, ignore=entries, self=rule.self, no_positive=protocol.no_positive,
-    )  # fmt: skip
-
-
-def _judge_places(protocol: Protocol, query: Samples, gallery: Samples) -> Relevance:
-    rule = protocol.relevance
-    assert isinstance(rule, WithinRule)  # noqa: S101 (narrows the type)
-    return within_metres(
-        query, gallery, radius=rule.radius, inclusive=rule.inclusive, self=rule.self,
-        coordinates=rule.coordinates, no_positive=protocol.no_positive,
-    )  # fmt: skip
-
-
-_RULES: Mapping[type, Callable[[Protocol, Samples, Samples], Relevance]] = {
-    LabelRule: _judge_labels,
-    WithinRule: _judge_places,
-}
 
 
 def environment(seconds: float) -> dict[str, Any]:

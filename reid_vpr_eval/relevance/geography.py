@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,24 +12,15 @@ from scipy.spatial import KDTree
 
 from reid_vpr_eval.errors import EvaluationWarning, RelevanceError, name_some
 from reid_vpr_eval.relevance import ellipsoid
-from reid_vpr_eval.relevance.labels import check_sides, self_pairs
-from reid_vpr_eval.relevance.pairs import (
-    IGNORED,
-    NEGATIVE,
-    POSITIVE,
-    Found,
-    NoPositive,
-    Relevance,
-    SelfRule,
-    build,
-)
+from reid_vpr_eval.relevance.ignores import Ignores
+from reid_vpr_eval.relevance.near import Near, candidates
+from reid_vpr_eval.relevance.pairing import check_choice, check_sides
+from reid_vpr_eval.relevance.pairs import NoPositive, Relevance, SelfRule
 from reid_vpr_eval.samples import Samples
 
 __all__ = ["metres_between", "within_metres"]
 
-_QUERIES_AT_ONCE = 512
-_SLACK = 1e-9
-
+Ints: TypeAlias = npt.NDArray[np.int64]
 Pairs: TypeAlias = tuple[
     npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float64]
 ]
@@ -43,6 +34,11 @@ def within_metres(
     inclusive: bool = True,
     self: SelfRule = "keep",
     coordinates: Literal["utm", "latlon"] | None = None,
+    heading: float | None = None,
+    height: float | None = None,
+    ignore: Sequence[Mapping[str, Any]] = (),
+    wide_ignore: Sequence[Mapping[str, Any]] = (),
+    group_search: str | None = None,
     no_positive: NoPositive = "zero",
 ) -> Relevance:
     """Judge by distance: a gallery item within `radius` metres of the query is positive.
@@ -54,13 +50,22 @@ def within_metres(
         and lon (degrees).
     radius : float or sequence of float
         Metres. Of several radii the first is the headline; the pairs of all are judged,
-        so that another one can be graded later without ranking again.
+        so that another one, ``relevance.at(10.0)``, is graded without ranking again.
     inclusive : bool
         Whether exactly `radius` metres is still positive.
     self : {"keep", "exclude"}
         Whether an item with the query's own id stays in its ranking.
     coordinates : {"utm", "latlon"}, optional
         Which columns to use; by default utm where east and north exist.
+    heading : float, optional
+        Largest difference of the column heading, degrees on the circle; exactly this is
+        still right.
+    height : float, optional
+        Largest difference of the column height, metres; exactly this is still right.
+    ignore, wide_ignore : sequence of mappings
+        Further ignored items, as in :func:`same_label`.
+    group_search : str, optional
+        A column such as the city: a query is searched among the items of its own value.
     no_positive : {"skip", "zero", "one", "error"}
         The default for queries without a positive: a miss, as most code in this field
         counts it.
@@ -88,37 +93,24 @@ def within_metres(
     """
     check_sides(query, gallery)
     radii = _check_radii(radius)
-    for name, value, known in (
-        ("self", self, ("exclude", "keep")),
-        ("coordinates", coordinates, ("utm", "latlon", None)),
-    ):
-        if value not in known:
-            choice = ", ".join(str(one) for one in known)
-            raise RelevanceError(f"{name} = {value!r}: one of {choice} is needed")
-    kind = coordinates or _which(query, gallery)
-    reach = max(radii)
-    pairs = _utm_pairs if kind == "utm" else _latlon_pairs
-    found: list[Found] = []
-    for ours, theirs, metres in pairs(query, gallery, reach, radii):
-        near = metres <= radii[0] if inclusive else metres < radii[0]
-        judged = metres <= reach if inclusive else metres < reach
-        role = np.where(near, POSITIVE, NEGATIVE)[judged]
-        blank = np.zeros(int(judged.sum()), bool)
-        found.append((ours[judged], theirs[judged], role, near[judged].astype(float), blank))
-    if self == "exclude":
-        own_query, own_item = self_pairs(query, gallery)
-        size = len(own_query)
-        found.append(
-            (own_query, own_item, np.full(size, IGNORED), np.zeros(size), np.ones(size, bool))
-        )
-    return build(
-        query.n,
-        gallery.n,
-        found,
-        ignored_gallery=np.zeros(gallery.n, bool),
-        no_positive=no_positive,
-        note=_note(query, gallery, kind, radii[0]),
+    check_choice("coordinates", coordinates, ("utm", "latlon", None))
+    ignores = Ignores.of(
+        query, gallery, ignore, wide_ignore, self=self, group_search=group_search
     )
+    limits = _limits(query, gallery, heading=heading, height=height)
+    kind = coordinates or _which(query, gallery)
+    pairs = _utm_pairs if kind == "utm" else _latlon_pairs
+    near = Near()
+    for ours, theirs, metres in pairs(query, gallery, max(radii), radii):
+        within = [metres <= radius if inclusive else metres < radius for radius in radii]
+        for limit in limits:
+            fits = limit(ours, theirs)
+            within = [right & fits for right in within]
+        near.add(ours, theirs, within)
+    return ignores.settle(
+        near.found, passes=near.passes, thresholds=tuple(radii), no_positive=no_positive,
+        note=_note(query, gallery, kind, radii[0]),
+    )  # fmt: skip
 
 
 def metres_between(
@@ -153,6 +145,32 @@ def metres_between(
     return metres
 
 
+def _limits(
+    query: Samples, gallery: Samples, *, heading: float | None, height: float | None
+) -> list[Callable[[Ints, Ints], npt.NDArray[np.bool_]]]:
+    """Return the further conditions on a pair, as functions of positions."""
+    limits: list[Callable[[Ints, Ints], npt.NDArray[np.bool_]]] = []
+    for name, most in (("heading", heading), ("height", height)):
+        if most is None:
+            continue
+        if not most >= 0 or not np.isfinite(most):
+            raise RelevanceError(f"{name} = {most!r}: a difference of 0 or more is needed")
+        sides = query.values(name), gallery.values(name)
+
+        def fits(
+            ours: Ints, theirs: Ints, *, columns: Any = sides, circle: bool = name == "heading",
+            most: float = most,
+        ) -> npt.NDArray[np.bool_]:  # fmt: skip
+            step = np.abs(columns[0][ours] - columns[1][theirs])
+            if circle:
+                step = step % 360
+                step = np.minimum(step, 360 - step)
+            return np.asarray(step <= most)
+
+        limits.append(fits)
+    return limits
+
+
 def _check_radii(radius: float | Sequence[float]) -> list[float]:
     try:
         radii = [float(r) for r in np.atleast_1d(np.asarray(radius, dtype=float))]
@@ -160,7 +178,7 @@ def _check_radii(radius: float | Sequence[float]) -> list[float]:
         radii = []
     if not radii or not all(np.isfinite(r) and r > 0 for r in radii):
         raise RelevanceError(f"radius = {radius!r}: metres above 0 are needed")
-    return radii
+    return list(dict.fromkeys(radii))
 
 
 def _which(query: Samples, gallery: Samples) -> Literal["utm", "latlon"]:
@@ -174,21 +192,11 @@ def _which(query: Samples, gallery: Samples) -> Literal["utm", "latlon"]:
     )
 
 
-def _blocks(
-    points: npt.NDArray[np.float64], tree: KDTree, reach: float
-) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """Yield candidate pairs not further apart than `reach`, a block of queries at a time."""
-    for start in range(0, len(points), _QUERIES_AT_ONCE):
-        block = KDTree(points[start : start + _QUERIES_AT_ONCE])
-        near = block.sparse_distance_matrix(tree, reach, output_type="ndarray")
-        yield near["i"].astype(np.int64) + start, near["j"].astype(np.int64)
-
-
 def _plane_pairs(
     ours: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64], reach: float
 ) -> Iterator[Pairs]:
     tree = KDTree(theirs)
-    for i, j in _blocks(ours, tree, reach * (1 + _SLACK) + _SLACK):
+    for i, j in candidates(ours, tree, reach):
         step = ours[i] - theirs[j]
         yield i, j, np.sqrt(step[:, 0] * step[:, 0] + step[:, 1] * step[:, 1])
 
@@ -272,7 +280,7 @@ def _globe_pairs(
     """Yield pairs with metres that stand on the right side of every radius."""
     points = ellipsoid.earth_centred(ours)
     others = ellipsoid.earth_centred(theirs)
-    for i, j in _blocks(points, KDTree(others), reach * (1 + _SLACK) + ellipsoid.ROUNDING):
+    for i, j in candidates(points, KDTree(others), reach, ellipsoid.ROUNDING):
         chord = np.sqrt(((points[i] - others[j]) ** 2).sum(axis=1))
         yield i, j, ellipsoid.metres_of_chord(chord, ours[i], theirs[j], radii)
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.errors import AlignmentError, RelevanceError, name_some
+from reid_vpr_eval.relevance.ignores import Ignores
+from reid_vpr_eval.relevance.pairing import (
+    check_choice,
+    check_names,
+    check_sides,
+    codes,
+    same_code_pairs,
+    self_pairs,
+)
 from reid_vpr_eval.relevance.pairs import (
     IGNORED,
     POSITIVE,
@@ -16,15 +25,12 @@ from reid_vpr_eval.relevance.pairs import (
     NoPositive,
     Relevance,
     SelfRule,
-    build,
-    ranges,
 )
 from reid_vpr_eval.samples import Samples
 
-__all__ = ["check_sides", "codes", "same_label", "self_pairs"]
+__all__ = ["same_label"]
 
 _PAIRS_AT_ONCE = 1 << 21
-_KEYS = ("same", "different", "query", "gallery")
 
 
 def same_label(
@@ -35,6 +41,7 @@ def same_label(
     same: Sequence[str] = (),
     failing: Literal["ignore", "negative"] = "ignore",
     ignore: Sequence[Mapping[str, Any]] = (),
+    wide_ignore: Sequence[Mapping[str, Any]] = (),
     self: SelfRule = "exclude",
     label: str = "label",
     no_positive: NoPositive = "skip",
@@ -53,6 +60,9 @@ def same_label(
         Further ignored items. Entries are OR-ed; inside one the keys ``same`` and
         ``different`` (columns), ``query`` and ``gallery`` (column to list of values) are
         AND-ed. An entry with nothing but ``gallery`` holds for everybody.
+    wide_ignore : sequence of mappings
+        Entries of the same form for what would be too many pairs to name one by one, such
+        as ``[{"same": ["camera"]}]``: kept as one mask of queries by gallery values.
     self : {"exclude", "keep"}
         Whether an item with the query's own id is taken out of its ranking.
     label : str
@@ -84,23 +94,20 @@ def same_label(
     (array([1]), array([0]), array([False, False, False,  True]))
     """
     check_sides(query, gallery)
-    for name, value, known in (
-        ("failing", failing, ("ignore", "negative")),
-        ("self", self, ("exclude", "keep")),
-    ):
-        if value not in known:
-            raise RelevanceError(f"{name} = {value!r}: one of {', '.join(known)} is needed")
+    check_choice("failing", failing, ("ignore", "negative"))
     for name, columns in (("different", different), ("same", same)):
-        _check_names(name, columns)
+        check_names(name, columns)
     labels = codes(query, gallery, label)
     _check_variety(query, gallery, different)
-    junk, entries = _split_ignores(query, gallery, ignore)
+    ignores = Ignores.of(query, gallery, ignore, wide_ignore, self=self)
+    if self == "exclude":
+        _check_own(query, gallery, labels, label)
     found: list[Found] = []
     rules = [(name, False) for name in different] + [(name, True) for name in same]
     compared = [(name, wanted, *codes(query, gallery, name)) for name, wanted in rules]
     removed = {name: 0 for name, _ in rules}
     n_same = 0
-    for pair_query, pair_item in _same_code_pairs(*labels):
+    for pair_query, pair_item in same_code_pairs(*labels, at_once=_PAIRS_AT_ONCE):
         right = np.ones(len(pair_query), bool)
         for column, wanted, ours, theirs in compared:
             agrees = (ours[pair_query] == theirs[pair_item]) == wanted
@@ -111,94 +118,17 @@ def same_label(
             pair_query, pair_item, right = pair_query[right], pair_item[right], right[right]
         role = np.where(right, POSITIVE, IGNORED)
         found.append((pair_query, pair_item, role, right.astype(float), np.zeros_like(right)))
-    found += [_ignored_pairs(query, gallery, entry) for entry in entries]
-    if self == "exclude":
-        found.append(_own_pairs(query, gallery, labels, label))
-    return build(
-        query.n,
-        gallery.n,
-        found,
-        ignored_gallery=junk,
-        no_positive=no_positive,
-        note=_note(label, n_same, removed, different, int(junk.sum())),
+    return ignores.settle(
+        found, no_positive=no_positive, note=_note(label, n_same, removed, different)
     )
 
 
-def check_sides(query: Samples, gallery: Samples) -> None:
-    """Refuse an empty side."""
-    for side, samples in (("query", query), ("gallery", gallery)):
-        if samples.n == 0:
-            raise AlignmentError(f"the {side} side is empty: there is nothing to rank")
-
-
-def codes(
-    query: Samples, gallery: Samples, column: str
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Give equal values of a column equal numbers, on both sides together.
-
-    Raises
-    ------
-    AlignmentError
-        If one side holds integers and the other strings.
-    """
-    ours, theirs = query.keys(column), gallery.keys(column)
-    if (ours.dtype.kind == "U") != (theirs.dtype.kind == "U"):
-        named = {True: "strings", False: "integers"}
-        raise AlignmentError(
-            f"column {column!r} holds {named[ours.dtype.kind == 'U']} on the query side "
-            f"({ours[:1].tolist()[0]!r}) and {named[theirs.dtype.kind == 'U']} on the gallery side "
-            f"({theirs[:1].tolist()[0]!r}): they can never be equal; use one kind"
-        )
-    _, numbered = np.unique(np.concatenate([ours, theirs]), return_inverse=True)
-    return numbered[: len(ours)], numbered[len(ours) :]
-
-
-def self_pairs(
-    query: Samples, gallery: Samples
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return the pairs (query row, gallery row) that are one and the same item.
-
-    An item is the same when both sides were *given* the same id for it. One object on
-    both sides without ids is its own gallery row by row.
-    """
-    if query is gallery and query.ids is None:
-        rows = np.arange(query.n)
-        return rows, rows
-    if query.ids is None or gallery.ids is None:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    ours, theirs = codes(query, gallery, "id")
-    order = np.argsort(theirs, kind="stable")
-    place = np.searchsorted(theirs[order], ours)
-    safe = np.minimum(place, len(order) - 1)
-    hit = theirs[order][safe] == ours
-    return np.flatnonzero(hit), order[safe[hit]]
-
-
-def _same_code_pairs(
-    ours: npt.NDArray[np.int64], theirs: npt.NDArray[np.int64]
-) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """Yield all pairs of equal codes, a block of queries at a time."""
-    order = np.argsort(theirs, kind="stable")
-    ordered = theirs[order]
-    start = np.searchsorted(ordered, ours, side="left")
-    size = np.searchsorted(ordered, ours, side="right") - start
-    total = np.cumsum(size)
-    begin = 0
-    while begin < len(ours):
-        done = total[begin - 1] if begin else 0
-        end = max(begin + 1, int(np.searchsorted(total, done + _PAIRS_AT_ONCE, side="right")))
-        block = slice(begin, end)
-        pair_query = np.repeat(np.arange(begin, min(end, len(ours))), size[block])
-        yield pair_query, order[ranges(start[block], size[block])]
-        begin = end
-
-
-def _own_pairs(
+def _check_own(
     query: Samples,
     gallery: Samples,
     labels: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
     label: str,
-) -> Found:
+) -> None:
     own_query, own_item = self_pairs(query, gallery)
     differs = labels[0][own_query] != labels[1][own_item]
     if differs.any():
@@ -211,8 +141,6 @@ def _own_pairs(
             f"{gallery.keys(label)[item]} in gallery row {item}. The ids collide: make them "
             "unique over both sides, or set self = 'keep'"
         )
-    size = len(own_query)
-    return own_query, own_item, np.full(size, IGNORED), np.zeros(size), np.ones(size, bool)
 
 
 def _check_variety(query: Samples, gallery: Samples, different: Sequence[str]) -> None:
@@ -227,87 +155,8 @@ def _check_variety(query: Samples, gallery: Samples, different: Sequence[str]) -
             )
 
 
-def _split_ignores(
-    query: Samples, gallery: Samples, ignore: Sequence[Mapping[str, Any]]
-) -> tuple[npt.NDArray[np.bool_], list[Mapping[str, Any]]]:
-    """Separate what is ignored for everybody (a mask) from what some queries ignore."""
-    if isinstance(ignore, Mapping) or not isinstance(ignore, Sequence):
-        raise RelevanceError("ignore is a list of entries, such as [{gallery: {label: [-1]}}]")
-    junk = np.zeros(gallery.n, bool)
-    some: list[Mapping[str, Any]] = []
-    for number, entry in enumerate(ignore):
-        unknown = set(entry) - set(_KEYS)
-        if unknown or not any(len(part) for part in entry.values()):
-            raise RelevanceError(
-                f"ignore entry {number} has the keys {sorted(entry)}; at least one of "
-                f"{', '.join(_KEYS)} is needed, and no other"
-            )
-        if set(entry) == {"gallery"}:
-            junk |= _matching(gallery, entry["gallery"], f"ignore entry {number}, gallery")
-        else:
-            _matching(query, entry.get("query", {}), f"ignore entry {number}, query")
-            for name in ("same", "different"):
-                _check_names(f"ignore entry {number}, {name}", entry.get(name, ()))
-            some.append(entry)
-    return junk, some
-
-
-def _ignored_pairs(query: Samples, gallery: Samples, entry: Mapping[str, Any]) -> Found:
-    of_query = _matching(query, entry.get("query", {}), "ignore, query")
-    of_gallery = _matching(gallery, entry.get("gallery", {}), "ignore, gallery")
-    ours, theirs = np.zeros(query.n, np.int64), np.zeros(gallery.n, np.int64)
-    for column in entry.get("same", ()):
-        left, right = codes(query, gallery, column)
-        _, joined = np.unique(
-            np.stack([np.concatenate([ours, theirs]), np.concatenate([left, right])]),
-            axis=1,
-            return_inverse=True,
-        )
-        joined = joined.ravel()
-        ours, theirs = joined[: query.n], joined[query.n :]
-    ours = np.where(of_query, ours, -1)
-    theirs = np.where(of_gallery, theirs, -2)
-    different = [codes(query, gallery, column) for column in entry.get("different", ())]
-    parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]] = []
-    for pair_query, pair_item in _same_code_pairs(ours, theirs):
-        stays = np.ones(len(pair_query), bool)
-        for left, right in different:
-            stays &= left[pair_query] != right[pair_item]
-        parts.append((pair_query[stays], pair_item[stays]))
-    all_query = np.concatenate([part[0] for part in parts])
-    all_item = np.concatenate([part[1] for part in parts])
-    size = len(all_query)
-    return all_query, all_item, np.full(size, IGNORED), np.zeros(size), np.zeros(size, bool)
-
-
-def _check_names(where: str, columns: Sequence[str]) -> None:
-    if isinstance(columns, str):
-        raise RelevanceError(f"{where} = {columns!r}: a list of columns, [{columns!r}], is meant")
-
-
-def _matching(
-    samples: Samples, wanted: Mapping[str, Any], where: str
-) -> npt.NDArray[np.bool_]:
-    """Mark the rows whose columns hold one of the wanted values."""
-    mask = np.ones(samples.n, bool)
-    for column, values in wanted.items():
-        have = samples.keys(column)
-        strings, example = have.dtype.kind == "U", have.tolist()[:1]
-        listed = values if isinstance(values, list | tuple | np.ndarray) else [values]
-        for value in listed:
-            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            if not (isinstance(value, str) if strings else whole):
-                raise RelevanceError(
-                    f"{where}: {column} = {value!r} is compared with "
-                    f"{'strings' if strings else 'integers'} such as {example} and can never "
-                    "match; write the value in that kind"
-                )
-        mask &= np.isin(have, np.asarray(listed)) if len(listed) else False
-    return mask
-
-
 def _note(
-    label: str, n_same: int, removed: Mapping[str, int], different: Sequence[str], n_junk: int
+    label: str, n_same: int, removed: Mapping[str, int], different: Sequence[str]
 ) -> str:
     if n_same == 0:
         return f"no gallery row has the {label} of any query"
@@ -315,6 +164,4 @@ def _note(
     for column, count in removed.items():
         why = "the same" if column in different else "another"
         parts.append(f"{count} of them were removed for {why} {column}")
-    if n_junk:
-        parts.append(f"{n_junk} gallery rows are ignored for everybody")
     return "; ".join(parts)

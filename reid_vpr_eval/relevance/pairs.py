@@ -11,9 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.archive import read_archive, write_archive
-from reid_vpr_eval.errors import RelevanceError, name_some
+from reid_vpr_eval.errors import RelevanceError
+from reid_vpr_eval.relevance.positions import column_of, positions_of, ranges
 
-__all__ = ["IGNORED", "NEGATIVE", "POSITIVE", "NoPositive", "Relevance", "SelfRule"]
+__all__ = [
+    "IGNORED", "NEGATIVE", "POSITIVE", "Found", "NoPositive", "Relevance", "SelfRule", "build",
+    "ranges",
+]  # fmt: skip
 
 #: Roles of a judged pair.
 POSITIVE, NEGATIVE, IGNORED = 1, 0, -1
@@ -54,6 +58,9 @@ class Relevance:
     wide, kept : int32 array (n_gallery,) and bool array (n_query, n_values), or None
         Ignores too wide to be judged: a query keeps the gallery rows whose value `wide`
         is marked in its row of `kept`, the others leave its ranking.
+    thresholds, passes : tuple of float and uint32 array (n_pairs,), or None
+        Of a rule with several radii: all of them, the headline first, and in bit t of each
+        pair whether it is right by threshold t; read with :meth:`at`.
     note : str
         Why pairs were removed, with counts; quoted when nothing is left.
 
@@ -75,6 +82,8 @@ class Relevance:
     no_positive: NoPositive = "skip"
     wide: npt.NDArray[np.int32] | None = None
     kept: npt.NDArray[np.bool_] | None = None
+    thresholds: tuple[float, ...] = ()
+    passes: npt.NDArray[np.uint32] | None = None
     note: str = ""
 
     @classmethod
@@ -117,11 +126,11 @@ class Relevance:
             If sizes differ, a position is out of range, a grade is negative or not
             finite, or a pair occurs twice.
         """
-        query = _positions(query_index, n_query, "query")
-        item = _positions(gallery_index, n_gallery, "gallery")
-        grades = _column(grade, len(query), "grade", 1.0, np.float64)
-        drop = _column(ignored, len(query), "ignored", False, np.bool_)
-        junk = _column(ignored_gallery, n_gallery, "ignored_gallery", False, np.bool_)
+        query = positions_of(query_index, n_query, "query")
+        item = positions_of(gallery_index, n_gallery, "gallery")
+        grades = column_of(grade, len(query), "grade", 1.0, np.float64)
+        drop = column_of(ignored, len(query), "ignored", False, np.bool_)
+        junk = column_of(ignored_gallery, n_gallery, "ignored_gallery", False, np.bool_)
         if len(query) != len(item):
             raise RelevanceError(f"{len(query)} query positions for {len(item)} gallery positions")
         if not np.isfinite(grades).all() or (grades < 0).any():
@@ -172,6 +181,8 @@ class Relevance:
     def keeping(self, values: npt.ArrayLike, kept: npt.ArrayLike) -> Relevance:
         """Return this relevance with a wide ignore: per query, which gallery values stay.
 
+        Judged pairs that it drops become ignored.
+
         Parameters
         ----------
         values : int array (n_gallery,)
@@ -190,7 +201,42 @@ class Relevance:
             raise RelevanceError("there is a wide ignore already: join both into one mask")
         if codes.min() < 0 or codes.max() >= mask.shape[1]:
             raise RelevanceError(f"codes of a wide ignore run from 0 to {mask.shape[1] - 1}")
-        return replace(self, wide=codes, kept=mask)
+        dropped = ~mask[self.query_of_pair(), codes[self.item]]
+        return replace(
+            self, wide=codes, kept=mask, role=np.where(dropped, np.int8(IGNORED), self.role),
+            grade=np.where(dropped, 0.0, self.grade),
+        )
+
+    def at(self, threshold: float) -> Relevance:
+        """Return the relevance of another of the radii that were judged together.
+
+        Its pairs are the same, so that a ranking is regraded by it.
+
+        Raises
+        ------
+        RelevanceError
+            If this threshold was not judged.
+
+        Examples
+        --------
+        >>> from reid_vpr_eval import Samples
+        >>> from reid_vpr_eval.relevance import within_metres
+        >>> query = Samples.from_columns(east=[0.0], north=[0.0])
+        >>> gallery = Samples.from_columns(east=[8.0, 20.0], north=[0.0, 0.0])
+        >>> relevance = within_metres(query, gallery, radius=[25.0, 10.0])
+        >>> relevance.n_positive, relevance.at(10.0).n_positive
+        (array([2]), array([1]))
+        """
+        if self.passes is None or float(threshold) not in self.thresholds:
+            judged = ", ".join(f"{one:g}" for one in self.thresholds) or "none"
+            raise RelevanceError(f"{threshold:g} is no threshold that was judged ({judged}): name "
+                                 "it in the rule too, such as radius = [25.0, 10.0]")  # fmt: skip
+        right = self.passes >> np.uint32(self.thresholds.index(float(threshold))) & np.uint32(1)
+        role = np.where(self.role == IGNORED, self.role, right.astype(np.int8))
+        return replace(
+            self, role=role, grade=(role == POSITIVE).astype(float),
+            note=f"{int((role == POSITIVE).sum())} pairs are positive at {threshold:g}",
+        )
 
     def take(self, queries: npt.ArrayLike) -> Relevance:
         """Return the relevance of these queries (positions or a mask), in this order."""
@@ -206,6 +252,7 @@ class Relevance:
             role=self.role[pairs],
             grade=self.grade[pairs],
             self_pair=self.self_pair[pairs],
+            passes=None if self.passes is None else self.passes[pairs],
             kept=None if self.kept is None else self.kept[chosen],
         )
 
@@ -217,7 +264,10 @@ class Relevance:
         }
         if self.wide is not None and self.kept is not None:
             arrays |= {"wide": self.wide, "kept": self.kept}
-        header = {"n_query": self.n_query, "n_gallery": self.n_gallery}
+        header: dict[str, Any] = {"n_query": self.n_query, "n_gallery": self.n_gallery}
+        if self.passes is not None:
+            arrays["passes"] = self.passes
+            header["thresholds"] = list(self.thresholds)
         write_archive(
             path, kind="relevance", version=_VERSION, arrays=arrays,
             header={**header, "no_positive": self.no_positive, "note": self.note},
@@ -229,7 +279,8 @@ class Relevance:
         header, arrays = read_archive(path, kind="relevance", version=_VERSION)
         names = ("n_query", "n_gallery", "no_positive", "note")
         fields: dict[str, Any] = {name: header[name] for name in names}
-        return cls(**(fields | arrays))
+        thresholds = tuple(header.get("thresholds", ()))
+        return cls(**(fields | arrays), thresholds=thresholds)
 
     def _count(self, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
         total = np.concatenate([[0], np.cumsum(mask, dtype=np.int64)])
@@ -256,6 +307,8 @@ def build(
     ignored_gallery: npt.NDArray[np.bool_],
     no_positive: NoPositive,
     note: str = "",
+    thresholds: tuple[float, ...] = (),
+    passes: Sequence[npt.NDArray[np.uint32]] = (),
 ) -> Relevance:
     """Put pairs in order; where a pair was found twice, ignored beats all, self is kept."""
     if no_positive not in get_args(NoPositive):
@@ -274,6 +327,12 @@ def build(
     first[1:] = key[order][1:] != key[order][:-1]
     order = order[first]
     key, role = key[order], role[order]
+    bits = None
+    if thresholds:  # passes belong to the first parts of found, the others pass nothing
+        bits = np.zeros(len(stays), np.uint32)
+        given = np.concatenate([*passes, np.empty(0, np.uint32)])
+        bits[: len(given)] = given
+        bits = bits[stays][order]
     return Relevance(
         n_query=n_query,
         n_gallery=n_gallery,
@@ -284,45 +343,7 @@ def build(
         self_pair=own[order].astype(bool),
         ignored_gallery=ignored_gallery,
         no_positive=no_positive,
+        thresholds=thresholds,
+        passes=bits,
         note=note,
     )
-
-
-def ranges(starts: npt.NDArray[Any], sizes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Return start, start + 1, ... (size of them) for each start, one after another.
-
-    >>> ranges(np.array([5, 0]), np.array([2, 3]))
-    array([5, 6, 0, 1, 2])
-    """
-    ends = np.cumsum(sizes)
-    total = int(ends[-1]) if len(ends) else 0
-    shift = np.repeat(np.asarray(starts) - (ends - sizes), sizes)
-    return np.asarray(shift + np.arange(total), dtype=np.int64)
-
-
-def _positions(given: npt.ArrayLike, size: int, side: str) -> npt.NDArray[np.int64]:
-    array = np.asarray(given)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise RelevanceError(f"{side} positions must be a list of whole numbers")
-    array = array.astype(np.int64)
-    outside = (array < 0) | (array >= size)
-    if outside.any():
-        pairs = np.flatnonzero(outside)
-        raise RelevanceError(
-            f"{side} positions run from 0 to {size - 1}; outside are {len(pairs)} pairs "
-            f"(pair {pairs[0]}: {array[pairs[0]]}; all: {name_some(pairs)})"
-        )
-    return array
-
-
-def _column(
-    given: npt.ArrayLike | None, size: int, name: str, default: float, kind: Any
-) -> npt.NDArray[Any]:
-    if given is None:
-        return np.full(size, default, dtype=kind)
-    if kind is np.bool_ and not np.isin(np.asarray(given), (0, 1)).all():
-        raise RelevanceError(f"{name} marks entries True or False; it does not list positions")
-    array = np.array(given, dtype=kind)
-    if array.shape != (size,):
-        raise RelevanceError(f"{name} has the shape {array.shape}; ({size},) is needed")
-    return array
