@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from reid_vpr_eval.counts import counts_before
 from reid_vpr_eval.errors import ProtocolError, ReidVprEvalError
-from reid_vpr_eval.evaluation import judge
 from reid_vpr_eval.formats.names import compile_grammar
 from reid_vpr_eval.metrics import parse
 from reid_vpr_eval.protocol import Protocol, WithinRule
 from reid_vpr_eval.relevance import Relevance
+from reid_vpr_eval.rules import judge
 from reid_vpr_eval.samples import Samples
 from reid_vpr_eval.scores import Embeddings
 
@@ -41,13 +41,14 @@ def check(
     gallery: Samples,
     *,
     scores: Embeddings | None = None,
+    truth: Any = None,
 ) -> Check:
     """Check two prepared sides against a protocol.
 
     With `scores`, vectors that occur on both sides are looked for: a leak, or the query
     itself.
     """
-    relevance = judge(protocol, query, gallery)
+    relevance = judge(protocol, query, gallery, truth=truth)
     counts = counts_before(relevance)
     counts["n_query_without_ignored"] = int((relevance.n_ignored == 0).sum())
     for side, samples in (("query", query), ("gallery", gallery)):

@@ -14,15 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.alignment import pool_queries, prepare, warn_of_doubles
-from reid_vpr_eval.breakdowns import by_column
 from reid_vpr_eval.counts import Expected, check_counts, counts_after
 from reid_vpr_eval.draws import draw_codes, drawn_rows, expected_over_draws
 from reid_vpr_eval.errors import AlignmentError, NotCountedError, RelevanceError
-from reid_vpr_eval.metrics import TIES, MetricValues, compute, parse
-from reid_vpr_eval.metrics.compute import chance, exact_mean
+from reid_vpr_eval.metrics import TIES, MetricValues, parse
+from reid_vpr_eval.metrics.compute import exact_mean
 from reid_vpr_eval.per_query import per_query_table, top_lists
 from reid_vpr_eval.protocol import Protocol, load_protocol
 from reid_vpr_eval.ranking import Ranking, rank
+from reid_vpr_eval.readings import all_ties, breakdowns_by, chances, readings_of
 from reid_vpr_eval.relevance import Relevance
 from reid_vpr_eval.result import Result, curve_table
 from reid_vpr_eval.rules import judge
@@ -50,6 +50,7 @@ def evaluate(
     unretrieved: Literal["error", "zero"] = "error",
     missing_query: Literal["error", "zero", "skip"] = "error",
     by: Sequence[str] = (),
+    truth: Any = None,
     **counting: Any,
 ) -> Result:
     """Evaluate scores by a protocol.
@@ -71,6 +72,9 @@ def evaluate(
         For ranked lists, see :func:`compute`.
     by : sequence of str
         Query columns to break the numbers down by.
+    truth : optional
+        What the protocol leaves to its user: lists for a rule of kind ``listed``, neighbours
+        (or features of another space) for ``nearest``; see :func:`reid_vpr_eval.rules.judge`.
     **counting
         Every keyword of :func:`rank`; `strata` may name a gallery column and `tie_order`
         may be "id_desc".
@@ -98,7 +102,8 @@ def evaluate(
     query, gallery, scores = prepare(protocol, query, gallery, scores)
     return evaluate_prepared(
         protocol, query, gallery, scores, expected=expected, keep_ranking=keep_ranking,
-        unretrieved=unretrieved, missing_query=missing_query, by=by, **counting,
+        unretrieved=unretrieved, missing_query=missing_query, by=by, truth=truth,
+        **counting,
     )  # fmt: skip
 
 
@@ -113,16 +118,18 @@ def evaluate_prepared(
     unretrieved: Literal["error", "zero"] = "error",
     missing_query: Literal["error", "zero", "skip"] = "error",
     by: Sequence[str] = (),
+    truth: Any = None,
     **counting: Any,
 ) -> Result:
     """Evaluate two sides to which the protocol's columns, where and aliases were applied."""
     if protocol.multi_query:
         query, scores = pool_queries(query, scores, protocol.multi_query)
     if protocol.draw is not None:
-        return _evaluate_draws(protocol, query, gallery, scores, expected, counting)
+        return _evaluate_draws(protocol, query, gallery, scores, expected, truth, counting)
     return _evaluate_one(
         protocol, query, gallery, scores, expected=expected, keep_ranking=keep_ranking,
-        unretrieved=unretrieved, missing_query=missing_query, by=by, **counting,
+        unretrieved=unretrieved, missing_query=missing_query, by=by, truth=truth,
+        **counting,
     )  # fmt: skip
 
 
@@ -137,12 +144,13 @@ def _evaluate_one(
     unretrieved: Literal["error", "zero"] = "error",
     missing_query: Literal["error", "zero", "skip"] = "error",
     by: Sequence[str] = (),
+    truth: Any = None,
     **counting: Any,
 ) -> Result:
     started = time.perf_counter()
     names = [parse(name) for name in protocol.report.metrics]
     warn_of_doubles(query, gallery, scores)
-    relevance = judge(protocol, query, gallery)
+    relevance = judge(protocol, query, gallery, truth=truth)
     check_counts(protocol, relevance, expected)
     _check_positives(relevance)
     ranking = _rank(protocol, gallery, scores, relevance, counting)
@@ -151,7 +159,8 @@ def _evaluate_one(
         "unretrieved": unretrieved,
         "missing_query": missing_query,
     }
-    ties, evaluated = _all_ties(ranking, protocol, query, policies)
+    readings = readings_of(protocol, ranking, relevance)
+    ties, evaluated = all_ties(readings, protocol, query, policies)
     kept = keep_ranking is True or (keep_ranking == "auto" and len(ranking.item) <= _KEPT_PAIRS)
     listed = ranking.top_item is not None
     return Result(
@@ -159,13 +168,13 @@ def _evaluate_one(
         counts=counts_after(ranking, relevance, evaluated),
         metrics=MetricValues({str(n): ties[str(n)][protocol.report.ties] for n in names}),
         ties=ties,
-        chance=chance(ranking, names, no_positive=protocol.no_positive),
+        chance=chances(readings, protocol),
         per_query=per_query_table(ranking, query, gallery, scores, protocol, policies),
         curves=curve_table(ranking, protocol, "CMC", _K_MAX),
         inputs=_inputs(query, gallery, scores),
         ranking=ranking if kept else None,
         rankings=top_lists(ranking, query, gallery, scores) if listed else None,
-        breakdowns=_breakdowns(ranking, protocol, query, by),
+        breakdowns=breakdowns_by(ranking, protocol, query, by),
         environment=environment(time.perf_counter() - started),
     )
 
@@ -176,6 +185,7 @@ def _evaluate_draws(
     gallery: Samples,
     scores: Scores,
     expected: Expected,
+    truth: Any,
     counting: Mapping[str, Any],
 ) -> Result:
     """Evaluate drawn galleries: the mean over draws, or the exact expectation over all."""
@@ -195,12 +205,13 @@ def _evaluate_draws(
             mine = np.setdiff1d(mine, rows)
         trials.append(_evaluate_one(
             protocol, query.take(mine), gallery.take(rows), scores.take(mine, rows),
-            expected=expected, keep_ranking=False, **counting,
+            expected=expected, keep_ranking=False, truth=truth, **counting,
         ))  # fmt: skip
         if draw.method == "exact":
             break
     if draw.method == "exact":
-        return _expectation(protocol, query, gallery, scores, trials[0])
+        relevance = judge(protocol, query, gallery, truth=truth)
+        return _expectation(protocol, relevance, query, gallery, scores, trials[0])
     return _mean_of(trials, query, gallery, scores)
 
 
@@ -238,7 +249,12 @@ def _mean_of(trials: Sequence[Result], query: Samples, gallery: Samples, scores:
 
 
 def _expectation(
-    protocol: Protocol, query: Samples, gallery: Samples, scores: Any, first: Result
+    protocol: Protocol,
+    relevance: Relevance,
+    query: Samples,
+    gallery: Samples,
+    scores: Any,
+    first: Result,
 ) -> Result:
     """Return the exact expectation over all draws; counts and tables are those of one draw."""
     draw = protocol.draw
@@ -248,7 +264,6 @@ def _expectation(
             f"the expectation over draws of {draw.n} items of each group has no exact form here: "
             "set draw.method = 'sample'"
         )
-    relevance = judge(protocol, query, gallery)
     codes = draw_codes(draw, gallery)
     ties: dict[str, dict[str, float]] = {name: {} for name in first.ties}
     for order in TIES:
@@ -326,49 +341,6 @@ def _descending_ids(gallery: Samples) -> npt.NDArray[np.int64]:
     keys = np.empty(gallery.n, np.int64)
     keys[order] = np.arange(gallery.n)
     return keys
-
-
-def _all_ties(
-    ranking: Ranking, protocol: Protocol, query: Samples, policies: Mapping[str, Any]
-) -> tuple[dict[str, dict[str, float]], npt.NDArray[np.bool_]]:
-    """Compute every metric with equal scores read in each of the four ways."""
-    out: dict[str, dict[str, float]] = {}
-    evaluated = np.ones(ranking.n_query, bool)
-    for ties in TIES:
-        values = compute(ranking, protocol.report.metrics, ties=ties, **policies)
-        evaluated = values.evaluated
-        for name in values:
-            number = values[name]
-            if protocol.evaluation.macro and parse(name).metric.aggregate == "mean":
-                number = _macro(values.per_query(name), query, protocol.evaluation.macro)
-            out.setdefault(name, {})[ties] = number
-    return out, evaluated
-
-
-def _breakdowns(
-    ranking: Ranking, protocol: Protocol, query: Samples, by: Sequence[str]
-) -> pd.DataFrame | None:
-    """Break the reported means over queries down by query columns, one below the other."""
-    import pandas as pd
-
-    means = [m for m in protocol.report.metrics if parse(m).metric.aggregate == "mean"]
-    tables = []
-    for column in by:
-        table = by_column(ranking, query.keys(column), means, ties=protocol.report.ties,
-                          no_positive=protocol.no_positive)  # fmt: skip
-        table.insert(0, "column", column)
-        tables.append(table)
-    return pd.concat(tables, ignore_index=True) if tables else None
-
-
-def _macro(values: npt.NDArray[np.float64], query: Samples, columns: list[str]) -> float:
-    """Average over the groups of some columns first, then over the groups."""
-    inside = ~np.isnan(values)
-    keys = [np.unique(query.keys(column), return_inverse=True)[1] for column in columns]
-    _, group = np.unique(np.stack(keys)[:, inside], axis=1, return_inverse=True)
-    kept, group = values[inside], group.ravel()
-    means = [exact_mean(kept[group == number]) for number in range(int(group.max()) + 1)]
-    return exact_mean(np.array(means))
 
 
 def _inputs(query: Samples, gallery: Samples, scores: Scores) -> dict[str, Any]:

@@ -147,7 +147,7 @@ def _judge_listed(
     if lists is None:
         raise ProtocolError(
             f"{protocol.name} judges by lists that it does not bring along: name their file as "
-            "relevance.file in a protocol of your own, or supply them"
+            "relevance.file in a protocol of your own, or supply them (truth=, or --truth FILE)"
         )
     return listed(
         query, gallery, lists, by=rule.by, base=rule.base, positive=rule.positive,

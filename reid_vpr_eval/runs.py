@@ -39,7 +39,8 @@ class Inputs:
 
     `gallery` is the query side again if not given. Scores come from one place: features
     (in the sides' own files or in files of their own), a matrix of similarities or of
-    distances, ranked lists, or images that `encoder` turns into features.
+    distances, ranked lists, or images that `encoder` turns into features. `truth` holds the
+    lists or neighbours that a protocol leaves to its user.
     """
 
     query: Path
@@ -52,6 +53,7 @@ class Inputs:
     metric: str | None = None
     encoder: str = "colour-texture"
     cache: Path | None = None
+    truth: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,7 +99,7 @@ def run(
         options["progress"] = lambda done, total: progress("ranking", done, total)
     result = evaluate_prepared(
         protocol, loaded.query.samples, loaded.gallery.samples, loaded.scores,
-        expected=expected, **options,
+        expected=expected, truth=inputs.truth, **options,
     )  # fmt: skip
     if out is not None:
         with run_folder(out) as folder:

@@ -372,3 +372,40 @@ def test_tower_frames(different: list[str], first: float) -> None:
     assert vectors.dtype == np.float16
     result = rve.evaluate(tower, samples, samples, rve.Embeddings(vectors, vectors))
     assert result.metrics["R@1"] == pytest.approx(first, abs=5e-4)
+
+
+def test_further_radii_are_read_from_the_same_pass() -> None:
+    rng = np.random.default_rng(0)
+    sides = [rve.Samples.from_columns(east=rng.uniform(0, 200, n), north=np.zeros(n))
+             for n in (30, 80)]  # fmt: skip
+    scores = rve.Embeddings(*(rng.normal(size=(side.n, 4)) for side in sides))
+
+    def places(radius: Any, metrics: list[str]) -> Any:
+        spec = {"name": "p", "relevance": {"kind": "within", "radius": radius},
+                "report": {"metrics": metrics}}  # fmt: skip
+        return rve.evaluate(Protocol.from_dict(spec), *sides, scores)
+
+    several = places([25.0, 10.0, 50.0], ["CMC@5", "CMC@5(radius=10)", "mAP(radius=50)"])
+    for radius, base in ((10.0, "CMC@5"), (50.0, "mAP"), (25.0, "CMC@5")):
+        alone = places(radius, [base])
+        name = base if radius == 25 else f"{base}(radius={radius:g})"
+        assert several.metrics[name] == alone.metrics[base]
+        assert several.ties[name] == alone.ties[base]
+        assert several.chance[name] == alone.chance[base]
+    with pytest.raises(rve.NotCountedError, match=r"relevance\.at\(10\)"):
+        rve.compute(several.ranking, "CMC@5(radius=10)")
+
+
+def test_lists_left_to_the_user_are_given_as_truth(tmp_path: Path) -> None:
+    spec = Protocol.from_dict({"name": "l", "relevance": {"kind": "listed"},
+                               "report": {"metrics": ["mAP"]}})  # fmt: skip
+    query = rve.Samples.from_columns(id=["a", "b"])
+    gallery = rve.Samples.from_columns(id=["x", "y", "z"])
+    scores = rve.ScoreMatrix([[3.0, 2.0, 1.0], [1.0, 2.0, 3.0]], higher_is_better=True)
+    truth = {"a": {"positive": ["y"]}, "b": {"positive": ["z"], "ignored": ["y"]}}
+    path = tmp_path / "truth.json"
+    path.write_text(json.dumps(truth))
+    result = rve.evaluate(spec, query, gallery, scores, truth=path)
+    assert result.metrics["mAP"] == 0.75
+    with pytest.raises(rve.ProtocolError, match="truth"):
+        rve.evaluate(spec, query, gallery, scores)

@@ -22,6 +22,7 @@ from reid_vpr_eval.cli.options import (
     QueryOption,
     TableFormat,
     TieOrder,
+    TruthOption,
 )
 
 
@@ -35,12 +36,13 @@ def run(
     gallery_features: GalleryFeatures = None,
     similarities: Annotated[Path | None, typer.Option(help="matrix, larger is better")] = None,
     distances: Annotated[Path | None, typer.Option(help="matrix, smaller is better")] = None,
-    ranked: Annotated[Path | None, typer.Option(help="ranked lists of gallery positions")] = None,
+    ranked: Annotated[Path | None, typer.Option(help="ranked lists of positions or ids")] = None,
     metric: Annotated[Metric | None, typer.Option(help="how features are compared")] = None,
     encoder: Annotated[
         str, typer.Option(help="turns images into features: a name or module:function")
     ] = "colour-texture",
     cache: Annotated[Path | None, typer.Option(help="folder that keeps encoded images")] = None,
+    truth: TruthOption = None,
     expected: Annotated[
         Expected, typer.Option(help="what differing counts mean")
     ] = Expected.enforce,
@@ -81,6 +83,7 @@ def run(
         query=query, gallery=gallery, query_features=query_features,
         gallery_features=gallery_features, similarities=similarities, distances=distances,
         ranked=ranked, metric=metric.value if metric else None, encoder=encoder, cache=cache,
+        truth=truth,
     )  # fmt: skip
     with progress() as step:
         result, _ = evaluate_files(
@@ -108,6 +111,7 @@ def check(
     gallery: GalleryOption = None,
     query_features: QueryFeatures = None,
     gallery_features: GalleryFeatures = None,
+    truth: TruthOption = None,
     dedup: Annotated[
         bool, typer.Option("--dedup", help="look for vectors that are on both sides")
     ] = False,
@@ -133,7 +137,7 @@ def check(
             "--query-features and --gallery-features"
         )
     report = check_sides(
-        loaded_protocol, loaded.query.samples, loaded.gallery.samples, scores=scores
+        loaded_protocol, loaded.query.samples, loaded.gallery.samples, scores=scores, truth=truth
     )
     width = max(map(len, report.counts))
     for name, count in report.counts.items():

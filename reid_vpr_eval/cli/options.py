@@ -75,3 +75,6 @@ GalleryOption = Annotated[
 ]
 QueryFeatures = Annotated[Path | None, typer.Option(help="features of the query side")]
 GalleryFeatures = Annotated[Path | None, typer.Option(help="features of the gallery side")]
+TruthOption = Annotated[
+    Path | None, typer.Option("--truth", help="lists or neighbours that the protocol asks for")
+]

@@ -1,7 +1,8 @@
 """Metrics as named values: one grammar from text to metric and back, and the registry.
 
 ``NAME[@k][(option=value, ...)]``, where k is a number or a percentage of the gallery; some
-metrics take a level instead, ``TAR@FAR=0.001``.
+metrics take a level instead, ``TAR@FAR=0.001``. Every metric takes ``radius=``, which reads it
+at a further radius of the rule.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from reid_vpr_eval.errors import ProtocolError
+from reid_vpr_eval.errors import NotCountedError, ProtocolError
 
 __all__ = ["METRICS", "Metric", "MetricName", "metric", "parse"]
 
@@ -135,6 +136,17 @@ class MetricName:
         return METRICS[self.name]
 
     @property
+    def radius(self) -> float | None:
+        """The further radius that the metric is read at, if it names one."""
+        return float(dict(self.options)["radius"]) if "radius" in dict(self.options) else None
+
+    @property
+    def at_headline(self) -> MetricName:
+        """The same metric at the headline radius."""
+        kept = tuple((key, value) for key, value in self.options if key != "radius")
+        return MetricName(self.name, self.k, kept)
+
+    @property
     def monotone(self) -> Monotone:
         """How an added negative moves it; a divisor of hits can go either way."""
         moves = ("divisor", "hits") in self.options
@@ -157,6 +169,11 @@ class MetricName:
 
     def apply(self, asked: object, n_ranked: int) -> Any:
         """Ask a view, or a pool, for this metric: values (n_query,), or one number."""
+        if self.radius is not None:
+            raise NotCountedError(
+                f"{self} is of a further radius: evaluate() reads it, or grade the ranking by it "
+                f"(ranking.regrade(relevance.at({self.radius:g}))) and ask for {self.at_headline}"
+            )
         if self.metric.cutoff == "no":
             return self.metric.function(asked, **self.every_option)
         return self.metric.function(asked, self.cut(n_ranked), **self.every_option)
@@ -229,6 +246,9 @@ def _options(text: str, entry: Metric, listed: str) -> tuple[tuple[str, str], ..
         key, equals, value = (part.strip() for part in item.partition("="))
         if not equals or key in chosen:
             raise ProtocolError(f"{text!r}: options are written option=value, each once")
+        if key == "radius":
+            chosen[key] = _radius(text, value)
+            continue
         if key not in entry.options:
             known = ", ".join(sorted(entry.options)) or "none"
             raise ProtocolError(f"{text!r}: {entry.name} has no option {key!r}; it has: {known}")
@@ -241,4 +261,10 @@ def _options(text: str, entry: Metric, listed: str) -> tuple[tuple[str, str], ..
         else:
             chosen[key] = value
     defaults = entry.defaults
-    return tuple(sorted((k, v) for k, v in chosen.items() if v != defaults[k]))
+    return tuple(sorted((k, v) for k, v in chosen.items() if v != defaults.get(k)))
+
+
+def _radius(text: str, value: str) -> str:
+    if not re.fullmatch(r"\d+(\.\d+)?", value) or float(value) == 0:
+        raise ProtocolError(f"{text!r}: radius is a number of metres above 0")
+    return f"{float(value):g}"

@@ -1,0 +1,103 @@
+"""Reading the reported metrics of a ranking: every tie policy, chance, radii, breakdowns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reid_vpr_eval.breakdowns import by_column
+from reid_vpr_eval.metrics import TIES, compute, parse
+from reid_vpr_eval.metrics.compute import chance, exact_mean
+from reid_vpr_eval.protocol import Protocol
+from reid_vpr_eval.ranking import Ranking
+from reid_vpr_eval.relevance import Relevance
+from reid_vpr_eval.samples import Samples
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["all_ties", "breakdowns_by", "chances", "readings_of"]
+
+
+def readings_of(
+    protocol: Protocol, ranking: Ranking, relevance: Relevance
+) -> dict[str, tuple[Ranking, str]]:
+    """Return, for each reported metric, the ranking it is read from and its name there.
+
+    ``X(radius=10)`` is X of the same ranking, graded by a further radius of the rule.
+    """
+    graded: dict[float | None, Ranking] = {None: ranking}
+    found: dict[str, tuple[Ranking, str]] = {}
+    for name in map(parse, protocol.report.metrics):
+        radius = name.radius
+        if radius not in graded:
+            assert radius is not None  # noqa: S101 (None is there from the start)
+            graded[radius] = ranking.regrade(relevance.at(radius))
+        found[str(name)] = (graded[radius], str(name.at_headline))
+    return found
+
+
+def all_ties(
+    readings: Mapping[str, tuple[Ranking, str]],
+    protocol: Protocol,
+    query: Samples,
+    policies: Mapping[str, Any],
+) -> tuple[dict[str, dict[str, float]], npt.NDArray[np.bool_]]:
+    """Compute every metric with equal scores read in each of the four ways."""
+    out: dict[str, dict[str, float]] = {name: {} for name in readings}
+    evaluated = np.ones(query.n, bool)
+    rankings = {id(ranking): ranking for ranking, _ in readings.values()}
+    for ties in TIES:
+        for number, (key, ranking) in enumerate(rankings.items()):
+            mine = {n: own for n, (r, own) in readings.items() if id(r) == key}
+            values = compute(ranking, list(mine.values()), ties=ties, **policies)
+            evaluated = values.evaluated if number == 0 else evaluated
+            for name, own in mine.items():
+                macro = protocol.evaluation.macro
+                if macro and parse(own).metric.aggregate == "mean":
+                    out[name][ties] = _macro(values.per_query(own), query, macro)
+                else:
+                    out[name][ties] = values[own]
+    return out, evaluated
+
+
+def chances(
+    readings: Mapping[str, tuple[Ranking, str]], protocol: Protocol
+) -> dict[str, float]:
+    """Return what a ranking without information scores, where that is known."""
+    found: dict[str, float] = {}
+    for name, (ranking, own) in readings.items():
+        known = chance(ranking, [own], no_positive=protocol.no_positive)
+        if own in known:
+            found[name] = known[own]
+    return found
+
+
+def breakdowns_by(
+    ranking: Ranking, protocol: Protocol, query: Samples, by: Sequence[str]
+) -> pd.DataFrame | None:
+    """Break the reported means over queries down by query columns, one below the other."""
+    import pandas as pd
+
+    means = [m for m in protocol.report.metrics
+             if parse(m).metric.aggregate == "mean" and parse(m).radius is None]  # fmt: skip
+    tables = []
+    for column in by:
+        table = by_column(ranking, query.keys(column), means, ties=protocol.report.ties,
+                          no_positive=protocol.no_positive)  # fmt: skip
+        table.insert(0, "column", column)
+        tables.append(table)
+    return pd.concat(tables, ignore_index=True) if tables else None
+
+
+def _macro(values: npt.NDArray[np.float64], query: Samples, columns: list[str]) -> float:
+    """Average over the groups of some columns first, then over the groups."""
+    inside = ~np.isnan(values)
+    keys = [np.unique(query.keys(column), return_inverse=True)[1] for column in columns]
+    _, group = np.unique(np.stack(keys)[:, inside], axis=1, return_inverse=True)
+    kept, group = values[inside], group.ravel()
+    means = [exact_mean(kept[group == number]) for number in range(int(group.max()) + 1)]
+    return exact_mean(np.array(means))
