@@ -15,6 +15,7 @@ import reid_vpr_eval as rve
 from reid_vpr_eval.metrics import METRICS
 from reid_vpr_eval.metrics.grammar import Metric
 from reid_vpr_eval.studies.conventions import conventions, load_profile
+from reid_vpr_eval.summary import spelled
 
 HERE = Path(__file__).parent
 
@@ -153,10 +154,47 @@ def parity_page() -> str:
     return "\n".join([*lines, ""])
 
 
+def protocols_page() -> str:
+    """Return docs/protocols.md: the shipped protocols, by field."""
+    lines = [
+        "# Protocols",
+        "",
+        "Generated from the files in `protocols/` by `docs/make.py`. `rve protocols show NAME`",
+        "prints one with every default and its two hashes. Counts that are checked before anything",
+        "is scored stand in the last column (queries / gallery); they were counted on the real",
+        "lists or read in the code that defines the benchmark. Other published counts are comments",
+        "in the files.",
+        "",
+    ]
+    by_task: dict[str, list[rve.Protocol]] = {}
+    for name in rve.list_protocols():
+        protocol = rve.load_protocol(name)
+        by_task.setdefault(protocol.task, []).append(protocol)
+    for task in sorted(by_task):
+        lines += [f"## {task[0].upper()}{task[1:]}", ""]
+        lines += ["| name | title | right is | reports | checked counts |", "|---|---|---|---|---|"]
+        lines += [_protocol_row(protocol) for protocol in by_task[task]]
+        lines += [""]
+    return "\n".join(lines)
+
+
+def _protocol_row(protocol: rve.Protocol) -> str:
+    mark = " (withdrawn)" if protocol.status == "withdrawn" else ""
+    counts = []
+    for value in (protocol.expected.n_query, protocol.expected.n_gallery):
+        listed = value if isinstance(value, list) else [value]
+        counts.append(" or ".join("-" if one is None else f"{one:,}" for one in listed))
+    reported = [spelled(name, protocol) for name in protocol.report.metrics]
+    cells = [f"`{protocol.name}`", protocol.title + mark, protocol.relevance.kind,
+             ", ".join(reported[:4]), " / ".join(counts)]  # fmt: skip
+    return f"| {' | '.join(_plain(cell) for cell in cells)} |"
+
+
 #: Every generated page and what makes it.
 PAGES: Mapping[str, Callable[[], str]] = {
     "metrics.md": metrics_page,
     "parity.md": parity_page,
+    "protocols.md": protocols_page,
 }
 
 

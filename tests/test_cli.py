@@ -536,7 +536,9 @@ def test_check_looks_for_leaks(made: Path, tmp_path: Path) -> None:
     said = told("check", made / "rule.toml", *sides, "--dedup")
     assert "2 query vectors stand in the ranked gallery" in said
     assert "1 of them as a positive, 1 as a negative" in said
-    assert "stand in" not in told("check", made / "rule.toml", *sides)
+    assert "2 query vectors stand in" in told("check", made / "rule.toml", *sides)
+    assert "stand in" not in told("check", made / "rule.toml", "--query", made / "q.csv",
+                                  "--gallery", made / "g.csv")  # fmt: skip
     sides[-1] = made / "g.npz"
     assert "no query vector stands in" in told("check", made / "rule.toml", *sides, "--dedup")
     bare = refused("check", made / "rule.toml", "--query", made / "q.csv", "--dedup")

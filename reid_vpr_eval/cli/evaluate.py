@@ -113,11 +113,12 @@ def check(
     gallery_features: GalleryFeatures = None,
     truth: TruthOption = None,
     dedup: Annotated[
-        bool, typer.Option("--dedup", help="look for vectors that are on both sides")
+        bool, typer.Option("--dedup", help="drop repeated gallery vectors first")
     ] = False,
 ) -> None:
     """Count and check everything but the ranking; exit 1 if published counts are not met."""
     from reid_vpr_eval.checks import check as check_sides
+    from reid_vpr_eval.checks import without_doubles
     from reid_vpr_eval.errors import ScoreError
     from reid_vpr_eval.protocol import load_protocol
     from reid_vpr_eval.runs import Inputs, load_inputs
@@ -130,14 +131,22 @@ def check(
     )  # fmt: skip
     with progress() as step:
         loaded = load_inputs(loaded_protocol, inputs, score=dedup, progress=step)
+        if loaded.query.features is not None and loaded.gallery.features is not None:
+            loaded = load_inputs(loaded_protocol, inputs, progress=step)
     scores = loaded.scores if isinstance(loaded.scores, Embeddings) else None
     if dedup and scores is None:
         raise ScoreError(
             f"--dedup compares vectors, but {query} holds neither features nor images: give "
             "--query-features and --gallery-features"
         )
+    query_samples, gallery_samples = loaded.query.samples, loaded.gallery.samples
+    if dedup and scores is not None:
+        kept = without_doubles(scores, gallery_samples)
+        typer.echo(f"dropped {gallery_samples.n - len(kept)} gallery rows that repeat a vector")
+        scores = scores.take(range(scores.n_query), kept)
+        gallery_samples = gallery_samples.take(kept)
     report = check_sides(
-        loaded_protocol, loaded.query.samples, loaded.gallery.samples, scores=scores, truth=truth
+        loaded_protocol, query_samples, gallery_samples, scores=scores, truth=truth
     )
     width = max(map(len, report.counts))
     for name, count in report.counts.items():

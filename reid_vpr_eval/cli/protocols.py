@@ -20,21 +20,36 @@ app.add_typer(protocols_app, name="protocols")
 @protocols_app.command("list")
 @guarded
 def list_() -> None:
-    """List the shipped protocols."""
+    """List the shipped protocols by field, with the counts that are checked."""
     from rich.console import Console
     from rich.table import Table
 
-    from reid_vpr_eval.protocol import list_protocols, load_protocol
+    from reid_vpr_eval.protocol import Protocol, list_protocols, load_protocol
 
-    table = Table(box=None, pad_edge=False)
-    for heading in ("name", "task", "title"):
-        table.add_column(heading, no_wrap=heading == "name")
+    by_task: dict[str, list[Protocol]] = {}
     for name in list_protocols():
         protocol = load_protocol(name)
-        mark = " (withdrawn)" if protocol.status == "withdrawn" else ""
-        table.add_row(protocol.name, protocol.task, protocol.title + mark)
+        by_task.setdefault(protocol.task, []).append(protocol)
+    table = Table(box=None, pad_edge=False)
+    for heading in ("name", "title", "queries", "gallery"):
+        right = heading in ("queries", "gallery")
+        table.add_column(heading, no_wrap=heading == "name", justify="right" if right else "left")
+    for number, task in enumerate(sorted(by_task)):
+        if number:
+            table.add_row()
+        table.add_row(f"[bold]{task}[/bold]")
+        for protocol in by_task[task]:
+            mark = " (withdrawn)" if protocol.status == "withdrawn" else ""
+            counts = [_first(protocol.expected.n_query), _first(protocol.expected.n_gallery)]
+            table.add_row(f"  {protocol.name}", protocol.title + mark, *counts)
     width = None if sys.stdout.isatty() else 120
     Console(width=width, highlight=False).print(table)
+
+
+def _first(count: int | list[int] | None) -> str:
+    """Return the published count, the first of several."""
+    first = count[0] if isinstance(count, list) else count
+    return "" if first is None else f"{first:,}"
 
 
 @protocols_app.command()
