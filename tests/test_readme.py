@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from reid_vpr_eval.cli import app
+from reid_vpr_eval.protocol import list_protocols
 from shared_inputs import data
 
 README = Path(__file__).parents[1] / "README.md"
@@ -26,6 +27,10 @@ def test_python_blocks_give_what_they_show() -> None:
     runner.run(test)
     assert runner.failures == 0
     assert runner.tries > 8
+
+
+def test_the_number_of_protocols_is_right() -> None:
+    assert f"the {len(list_protocols())} shipped protocols" in TEXT
 
 
 def toml(name: str, folder: Path) -> Path:
