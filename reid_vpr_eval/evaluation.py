@@ -15,13 +15,14 @@ import numpy.typing as npt
 
 from reid_vpr_eval.alignment import pool_queries, prepare, warn_of_doubles
 from reid_vpr_eval.counts import Expected, check_counts, counts_after
-from reid_vpr_eval.draws import draw_codes, drawn_rows, expected_over_draws
+from reid_vpr_eval.draws import draw_codes, drawn_for_each, draws_of, expected_over_draws
 from reid_vpr_eval.errors import AlignmentError, NotCountedError, RelevanceError
 from reid_vpr_eval.metrics import TIES, MetricValues, parse
 from reid_vpr_eval.metrics.compute import exact_mean
 from reid_vpr_eval.per_query import per_query_table, top_lists
 from reid_vpr_eval.protocol import Protocol, load_protocol
 from reid_vpr_eval.ranking import Ranking, rank
+from reid_vpr_eval.ranking.sources import source_of
 from reid_vpr_eval.readings import all_ties, breakdowns_by, chances, readings_of
 from reid_vpr_eval.relevance import Relevance
 from reid_vpr_eval.result import Result, curve_table
@@ -194,17 +195,11 @@ def _evaluate_draws(
     if isinstance(scores, RankedLists):
         raise NotCountedError("a gallery cannot be drawn from ranked lists: give features")
     if draw.per_query and draw.method == "sample":
-        raise NotCountedError(
-            "a draw of its own for every query is evaluated exactly: set draw.method = 'exact'"
-        )
+        return _each_its_own(protocol, query, gallery, scores, expected, truth, counting)
     trials: list[Result] = []
-    for rows in drawn_rows(draw, gallery):
-        mine = np.arange(query.n)
-        if draw.rest:
-            _check_one_set(query, gallery)
-            mine = np.setdiff1d(mine, rows)
+    for asking, rows in draws_of(draw, query, gallery):
         trials.append(_evaluate_one(
-            protocol, query.take(mine), gallery.take(rows), scores.take(mine, rows),
+            protocol, query.take(asking), gallery.take(rows), scores.take(asking, rows),
             expected=expected, keep_ranking=False, truth=truth, **counting,
         ))  # fmt: skip
         if draw.method == "exact":
@@ -215,11 +210,31 @@ def _evaluate_draws(
     return _mean_of(trials, query, gallery, scores)
 
 
-def _check_one_set(query: Samples, gallery: Samples) -> None:
-    if query.n != gallery.n or query.fingerprint() != gallery.fingerprint():
-        raise AlignmentError(
-            "draw.rest makes queries of the items that are not drawn: give one set for both sides"
-        )
+def _each_its_own(
+    protocol: Protocol,
+    query: Samples,
+    gallery: Samples,
+    scores: Any,
+    expected: Expected,
+    truth: Any,
+    counting: Mapping[str, Any],
+) -> Result:
+    """Average over draws in which every query has its own; tables are of the whole gallery."""
+    draw = protocol.draw
+    assert draw is not None  # noqa: S101 (asked by the caller)
+    if draw.n != 1:
+        raise NotCountedError("a draw of its own for every query takes one item of each group")
+    whole = _evaluate_one(protocol, query, gallery, scores, expected=expected, keep_ranking=False,
+                          truth=truth, **counting)  # fmt: skip
+    relevance = judge(protocol, query, gallery, truth=truth)
+    trials = []
+    for matrix, drawn in drawn_for_each(draw, source_of(scores), relevance,
+                                        draw_codes(draw, gallery)):  # fmt: skip
+        readings = readings_of(protocol, rank(matrix, drawn), drawn)
+        ties, _ = all_ties(readings, protocol, query, {"no_positive": protocol.no_positive})
+        found = {name: ties[name][protocol.report.ties] for name in ties}
+        trials.append(replace(whole, metrics=MetricValues(found), ties=ties))
+    return _mean_of(trials, query, gallery, scores)
 
 
 def _mean_of(trials: Sequence[Result], query: Samples, gallery: Samples, scores: Scores) -> Result:

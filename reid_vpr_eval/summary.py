@@ -100,7 +100,9 @@ def _draw_line(result: Reported) -> list[str]:
     draw = result.protocol.draw
     if draw is None:
         return []
-    each = f"{draw.n} of each {' and '.join(draw.per)}" if draw.per else "items given by a file"
+    each = f"{draw.n} of each {' and '.join(draw.per)}" if draw.per else "what a file gives"
+    if draw.labels is not None:
+        each = f"{draw.labels} labels" + (f", {each}" if draw.per else "")
     if result.draws is None:
         return [f"the exact expectation over all draws of {each}"]
     spread = result.draws.groupby("metric", sort=False)["value"].std()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import reid_vpr_eval as rve
-from reid_vpr_eval.draws import draw_codes, drawn_rows, expected_over_draws
+from reid_vpr_eval.draws import draw_codes, draws_of, expected_over_draws
 from reid_vpr_eval.metrics import TIES
 from reid_vpr_eval.protocol import DrawTable, Protocol
 from shared_inputs import oracle
@@ -170,7 +170,7 @@ def test_draws_are_reproducible_and_may_be_given(tmp_path: Any) -> None:
     one, two = (rve.evaluate(protocol(repeats=3, seed=5), query, gallery, scores) for _ in "ab")
     assert dict(one.metrics) == dict(two.metrics)
     table = DrawTable(per=["label"], repeats=3, seed=5)
-    rows = list(drawn_rows(table, gallery))
+    rows = [rows for _, rows in draws_of(table, query, gallery)]
     assert len({tuple(r) for r in rows}) == 3
     for name, content in (("d.npy", np.stack(rows)), ("d.json", None)):
         path = tmp_path / name
@@ -212,3 +212,49 @@ def test_groups_of_a_draw_are_combinations_of_columns() -> None:
     assert draw_codes(DrawTable(per=["label", "camera"]), gallery).tolist() == [0, 1, 2]
     with pytest.raises(rve.ProtocolError, match=r"draw\.per"):
         draw_codes(DrawTable(), gallery)
+
+
+def test_labels_are_drawn_and_distractors_stay() -> None:
+    query = rve.Samples.from_columns(label=[1, 2, 3, 4, 5])
+    gallery = rve.Samples.from_columns(label=[1, 2, 3, 4, 5, 0, 0, 9])
+    seen = set()
+    for asking, rows in draws_of(DrawTable(labels=2, repeats=20), query, gallery):
+        assert len(asking) == 2
+        assert rows.tolist() == [*asking.tolist(), 5, 6, 7]
+        seen.add(tuple(asking.tolist()))
+    assert len(seen) > 5
+    (whole,) = draws_of(DrawTable(labels=9, repeats=1), query, gallery)
+    assert [len(part) for part in whole] == [5, 8]
+
+
+def test_labels_then_items_then_the_rest() -> None:
+    samples = rve.Samples.from_columns(label=np.arange(30) % 10)
+    table = DrawTable(labels=4, per=["label"], rest=True, repeats=5)
+    for asking, rows in draws_of(table, samples, samples):
+        assert len(rows) == 4
+        assert len(asking) == 8
+        assert not set(asking) & set(rows)
+        label = samples.values("label")
+        assert set(label[asking]) == set(label[rows])
+
+
+def test_a_draw_of_its_own_for_every_query_agrees_with_the_expectation() -> None:
+    """The classic CUHK03 rule: drawn from what the query's own camera does not hold."""
+    rng = np.random.default_rng(0)
+    label, camera = np.arange(40) % 8, rng.integers(0, 2, 40)
+    samples = rve.Samples.from_columns(label=label, camera=camera)
+    vectors = rng.normal(size=(8, 6))[label] + rng.normal(size=(40, 6))
+    scores = rve.Embeddings(vectors, vectors)
+
+    def run(**draw: Any) -> rve.Result:
+        spec = {"name": "c", "relevance": {"kind": "label", "different": ["camera"]},
+                "draw": {"per": ["label"], "per_query": True, **draw},
+                "report": {"metrics": ["CMC@1", "CMC@3"]}}  # fmt: skip
+        return rve.evaluate(Protocol.from_dict(spec), samples, samples, scores)
+
+    exact, sampled = run(method="exact"), run(repeats=150, seed=1)
+    assert sampled.draws is not None
+    for name in ("CMC@1", "CMC@3"):
+        trials = sampled.draws[sampled.draws["metric"] == name]["value"]
+        z = (sampled.metrics[name] - exact.metrics[name]) / (trials.std() / np.sqrt(150))
+        assert abs(z) < 4, name

@@ -74,6 +74,16 @@ def make_npy(folder: Path) -> Path:
     return folder / "a.npy"
 
 
+def make_hdf5(folder: Path) -> Path:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(folder / "ann.hdf5", "w") as file:
+        for name in ("train", "test"):
+            file[name] = np.arange(6.0).reshape(3, 2)
+        file["neighbors"] = np.array([[0, 1], [1, 0], [2, 1]])
+        file["distances"] = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 2.0]])
+    return folder / "ann.hdf5"
+
+
 def make_parquet(folder: Path) -> Path:
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
@@ -92,6 +102,7 @@ SMALL: dict[str, Callable[[Path], Path]] = {
     "comma-separated table": lambda folder: table(folder / "a.csv", "path\nx.jpg\ny.jpg\n"),
     "tab-separated table": lambda folder: table(folder / "a.tsv", "path\tn\nx.jpg\t1\ny.jpg\t2\n"),
     "Parquet table": make_parquet,
+    "HDF5 file": make_hdf5,
 }
 
 

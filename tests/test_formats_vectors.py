@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+import reid_vpr_eval as rve
 from reid_vpr_eval.errors import FormatError, InputNotFoundError
+from reid_vpr_eval.formats import SideSpec, read_sides
 from reid_vpr_eval.formats.vectors import read_neighbours, read_vectors
 
 KINDS = {".fvecs": "<f4", ".ivecs": "<i4", ".bvecs": "u1"}
@@ -130,3 +132,31 @@ def test_neighbours_that_are_none(tmp_path: Path) -> None:
         read_neighbours(tmp_path / "none.ivecs")
     with pytest.raises(InputNotFoundError, match="no such file"):
         read_vectors(tmp_path / "none.fvecs")
+
+
+def test_hdf5_of_ann_benchmarks(tmp_path: Path) -> None:
+    """Vectors of both sides, neighbours and distances from one file; through a protocol too."""
+    h5py = pytest.importorskip("h5py")
+    rng = np.random.default_rng(0)
+    train, test = rng.normal(size=(30, 4)), rng.normal(size=(5, 4))
+    far = np.linalg.norm(test[:, None] - train[None], axis=2)
+    nearest = np.argsort(far, axis=1)[:, :6]
+    path = tmp_path / "glove.hdf5"
+    with h5py.File(path, "w") as file:
+        file["train"], file["test"] = train, test
+        file["neighbors"], file["distances"] = nearest, np.take_along_axis(far, nearest, 1)
+    ids, distances = read_neighbours(path)
+    assert np.array_equal(ids, nearest)
+    assert distances is not None
+    spec = rve.Protocol.from_dict(
+        {"name": "ann", "relevance": {"kind": "nearest", "k": 3},
+         "report": {"metric": "euclidean", "metrics": ["P@3"]}}
+    )  # fmt: skip
+    sides = read_sides(path, path, query_spec=SideSpec(), gallery_spec=SideSpec())
+    scores = rve.Embeddings(sides[0].features, sides[1].features, metric="euclidean")
+    result = rve.evaluate(spec, sides[0].samples, sides[1].samples, scores, truth=path)
+    assert result.metrics["P@3"] == 1.0
+    with h5py.File(tmp_path / "bare.h5", "w") as file:
+        file["train"] = train
+    with pytest.raises(rve.FormatError, match=r"no dataset 'neighbors'; it has train"):
+        read_neighbours(tmp_path / "bare.h5")

@@ -15,6 +15,7 @@ from reid_vpr_eval.errors import ProtocolError, ReidVprEvalError
 from reid_vpr_eval.formats.names import compile_grammar
 from reid_vpr_eval.metrics import parse
 from reid_vpr_eval.protocol import Protocol
+from reid_vpr_eval.relevance.pairs import POSITIVE
 from reid_vpr_eval.rules import judge
 from reid_vpr_eval.samples import Samples
 from reid_vpr_eval.scores import Embeddings
@@ -46,6 +47,8 @@ def check(
     """
     relevance = judge(protocol, query, gallery, truth=truth)
     counts = counts_before(relevance)
+    positive = np.unique(relevance.item[relevance.role == POSITIVE])
+    counts["n_distractors"] = counts["n_gallery_ranked"] - len(positive)
     counts["n_query_without_ignored"] = int((relevance.n_ignored == 0).sum())
     for side, samples in (("query", query), ("gallery", gallery)):
         for column in ("label", "camera"):

@@ -26,7 +26,7 @@ from reid_vpr_eval.columns import canonical_column
 from reid_vpr_eval.errors import AlignmentError, FormatError
 
 # The readers register themselves when they are imported.
-from reid_vpr_eval.formats import arrays, images, lists, matlab, tables  # noqa: F401
+from reid_vpr_eval.formats import arrays, hdf5, images, lists, matlab, tables  # noqa: F401
 from reid_vpr_eval.formats.features import read_features
 from reid_vpr_eval.formats.images import plain_name
 from reid_vpr_eval.formats.registry import Content, SideName, existing, find_reader, located

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
-import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reid_vpr_eval.errors import FormatError, name_some
+from reid_vpr_eval.formats.extras import need
 from reid_vpr_eval.formats.registry import Content, SideName, parsing, reader
 from reid_vpr_eval.formats.spec import SideSpec
 
@@ -40,13 +40,7 @@ def read_tsv(path: Path, side: SideName, spec: SideSpec) -> Content:  # noqa: AR
 @reader("Parquet table", suffixes=(".parquet", ".pq"), signature=b"PAR1")
 def read_parquet(path: Path, side: SideName, spec: SideSpec) -> Content:  # noqa: ARG001
     """Read a Parquet table, which needs the extra ``parquet``."""
-    try:
-        importlib.import_module("pyarrow")
-    except ImportError as error:
-        raise FormatError(
-            f"{path}: reading Parquet needs pyarrow, which is not installed: "
-            "pip install 'reid_vpr_eval[parquet]'"
-        ) from error
+    need("pyarrow", "parquet", path)
     import pandas as pd
 
     with parsing(path, "a Parquet table"):

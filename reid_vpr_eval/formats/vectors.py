@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from reid_vpr_eval.errors import FormatError, name_some
 from reid_vpr_eval.formats.arrays import load_array
+from reid_vpr_eval.formats.hdf5 import read_datasets
 from reid_vpr_eval.formats.registry import existing, parsing
 
 __all__ = ["Neighbours", "read_neighbours", "read_vectors"]
@@ -68,9 +69,10 @@ def read_vectors(path: str | os.PathLike[str]) -> Array:
 
 
 def read_neighbours(path: str | os.PathLike[str]) -> Neighbours:
-    """Read neighbours: ``.ivecs``, ``.ibin`` (with or without distances), ``.npy``, ``.npz``.
+    """Read neighbours: ``.ivecs``, ``.ibin``, ``.hdf5``, ``.npy`` or ``.npz``.
 
-    A ``.npz`` holds ``ids`` (or ``neighbors``) and, if known, ``distances``.
+    A ``.npz`` holds ``ids`` (or ``neighbors``) and, if known, ``distances``; a ``.hdf5``
+    ``neighbors`` and ``distances``; a ``.ibin`` distances after all ids, or none.
 
     Raises
     ------
@@ -90,9 +92,12 @@ def read_neighbours(path: str | os.PathLike[str]) -> Neighbours:
         ids, distances = _truth(source)
     elif suffix == ".ivecs":
         ids = read_vectors(source)
+    elif suffix in (".hdf5", ".h5"):
+        stored, distances = read_datasets(source, ["neighbors", "distances"])
+        ids = np.asarray(stored)
     else:
         raise FormatError(
-            f"{source}: neighbours are read from .ivecs, .ibin, .npy and .npz, not from "
+            f"{source}: neighbours are read from .ivecs, .ibin, .hdf5, .npy and .npz, not from "
             f"{suffix or 'a file without suffix'}"
         )
     if ids.ndim != 2 or ids.dtype.kind not in "iu":

@@ -204,6 +204,9 @@ Rule: TypeAlias = Annotated[
 class DrawTable(Table):
     """A gallery that is drawn: some items of each group, several times."""
 
+    labels: int | None = Field(
+        None, ge=1, description="how many of the labels that both sides have are drawn first"
+    )
     per: list[str] = Field([], description="columns; one draw takes n items of each combination")
     n: int = Field(1, ge=1, description="how many items of each group")
     repeats: int = Field(10, ge=1, description="number of draws that are averaged")
