@@ -78,9 +78,7 @@ def make_hdf5(folder: Path) -> Path:
     h5py = pytest.importorskip("h5py")
     with h5py.File(folder / "ann.hdf5", "w") as file:
         for name in ("train", "test"):
-            file[name] = np.arange(6.0).reshape(3, 2)
-        file["neighbors"] = np.array([[0, 1], [1, 0], [2, 1]])
-        file["distances"] = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 2.0]])
+            file[name] = np.arange(6.0).reshape(2, 3)
     return folder / "ann.hdf5"
 
 
