@@ -10,10 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from pydantic import BaseModel
 
 import reid_vpr_eval as rve
+from reid_vpr_eval.columns import ALIASES, KEY_COLUMNS, NUMBER_COLUMNS
 from reid_vpr_eval.metrics import METRICS
 from reid_vpr_eval.metrics.grammar import Metric
+from reid_vpr_eval.protocol import schema
 from reid_vpr_eval.studies.conventions import conventions, load_profile
 from reid_vpr_eval.summary import spelled
 
@@ -29,6 +32,7 @@ _NEEDS = {
     "first item": "the first answer of each query, always kept",
     "pairs": "`pairs_kept=`, asked for before ranking",
 }
+_FREE = {"gains": "grade:gain/grade:gain, such as 1:3/2:9", "by": "a gallery column"}
 _CUTOFF = {"no": "none", "may": "`@k`, optional", "must": "`@k`", "level": "`=x`, 0 < x <= 1"}
 
 
@@ -59,7 +63,7 @@ def metrics_page() -> str:
 
 def _section(name: str, entry: Metric) -> list[str]:
     options = [
-        f"`{key}` = {', '.join(words) if isinstance(words, tuple) else 'grade:gain/...'}"
+        f"`{key}` = {', '.join(words) if isinstance(words, tuple) else _FREE[key]}"
         for key, words in entry.options.items()
     ]
     better = "larger" if entry.direction == "up" else "smaller"
@@ -190,10 +194,53 @@ def _protocol_row(protocol: rve.Protocol) -> str:
     return f"| {' | '.join(_plain(cell) for cell in cells)} |"
 
 
+def protocol_file_page() -> str:
+    """Return docs/protocol-file.md: every key of a protocol file."""
+    lines = [
+        "# Protocol files",
+        "",
+        "Generated from the schema by `docs/make.py`. A protocol is a TOML file; unknown keys are",
+        "errors. `rve protocols check FILE` checks one, `rve protocols show NAME` prints one with",
+        "every default.",
+        "",
+    ]
+    tables: list[tuple[str, type[BaseModel]]] = [
+        ("At the top", rve.Protocol), ("[query] and [gallery]", schema.SideTable),
+        ("[relevance], kind = \"label\"", schema.LabelRule),
+        ("[relevance], kind = \"within\"", schema.WithinRule),
+        ("[relevance], kind = \"pose\"", schema.PoseRule),
+        ("[relevance], kind = \"frames\"", schema.FramesRule),
+        ("[relevance], kind = \"listed\"", schema.ListedRule),
+        ("[relevance], kind = \"nearest\"", schema.NearestRule),
+        ("Entries of ignore and wide_ignore", schema.IgnoreEntry), ("[draw]", schema.DrawTable),
+        ("[evaluation]", schema.EvaluationTable), ("[report]", schema.ReportTable),
+        ("[count]", schema.CountTable), ("[expected]", schema.ExpectedTable),
+    ]  # fmt: skip
+    for heading, table in tables:
+        lines += [f"## {heading}", "", "| key | default | meaning |", "|---|---|---|"]
+        for key, field in table.model_fields.items():
+            own_heading = heading == "At the top" and key in ("relevance", "draw")
+            if own_heading or isinstance(field.default, BaseModel):
+                continue
+            default = "needed" if field.is_required() else f"`{field.default!r}`"
+            meaning = field.description or "what is right, see above"
+            lines.append(f"| `{key}` | {default} | {_plain(meaning)} |")
+        lines += [""]
+    lines += ["## Columns", "",
+              "A table, a file of features or a name grammar gives these columns;",
+              "every other one is kept under its own name.", "", "| column | also read as |",
+              "|---|---|"]  # fmt: skip
+    for column in sorted({*KEY_COLUMNS, *NUMBER_COLUMNS, "frame", "time"}):
+        others = [f"`{alias}`" for alias, target in ALIASES.items() if target == column]
+        lines.append(f"| `{column}` | {', '.join(others)} |")
+    return "\n".join([*lines, ""])
+
+
 #: Every generated page and what makes it.
 PAGES: Mapping[str, Callable[[], str]] = {
     "metrics.md": metrics_page,
     "parity.md": parity_page,
+    "protocol-file.md": protocol_file_page,
     "protocols.md": protocols_page,
 }
 

@@ -13,7 +13,7 @@ from reid_vpr_eval.errors import AlignmentError, EvaluationWarning, NotCountedEr
 from reid_vpr_eval.formats import SideSpec, apply_spec
 from reid_vpr_eval.protocol import Protocol
 from reid_vpr_eval.samples import Samples
-from reid_vpr_eval.scores import Embeddings, RankedLists, Scores
+from reid_vpr_eval.scores import Embeddings, RankedLists, ScoreMatrix, Scores
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,6 +34,12 @@ def prepare(
     AlignmentError
         If the scores have other numbers of rows than the samples.
     """
+    if scores is not None and not isinstance(scores, Embeddings | ScoreMatrix | RankedLists):
+        raise AlignmentError(
+            f"scores are a {type(scores).__name__}: give rve.Embeddings(query_features, "
+            "gallery_features), rve.ScoreMatrix(matrix, higher_is_better=...) or "
+            "rve.RankedLists(indices)"
+        )
     one = query is gallery
     ours = query if isinstance(query, Samples) else Samples(query)
     theirs = ours if one else gallery if isinstance(gallery, Samples) else Samples(gallery)

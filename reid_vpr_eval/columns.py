@@ -41,7 +41,7 @@ ALIASES: Mapping[str, str] = {
     **dict.fromkeys(("longitude", "lng", "long"), "lon"),
     **dict.fromkeys(("utm_east", "easting"), "east"),
     **dict.fromkeys(("utm_north", "northing"), "north"),
-    **dict.fromkeys(("utm_zone",), "zone"),
+    **dict.fromkeys(("utm_zone", "zone_number", "utm_zone_number"), "zone"),
     **dict.fromkeys(("bearing", "compass_angle", "yaw"), "heading"),
     **dict.fromkeys(("image", "image_path", "img_path", "file", "filename", "file_name"), "path"),
 }

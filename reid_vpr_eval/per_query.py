@@ -181,10 +181,14 @@ def _pick(values: npt.NDArray[Any], pairs: Ints, missing: float) -> npt.NDArray[
     return out
 
 
-def _names(samples: Samples, rows: Ints) -> list[Any]:
-    """Return ids (row numbers where there are none); None for no item."""
-    ids = samples.ids
-    return [None if r < 0 else (r if ids is None else ids[r].item()) for r in rows.tolist()]
+def _names(samples: Samples, rows: Ints) -> Any:
+    """Return what rows are called (numbers where there are no names); None for no item."""
+    import pandas as pd
+
+    names = samples.names
+    found = [None if r < 0 else (r if names is None else names[r].item()) for r in rows.tolist()]
+    # As objects, so that whole numbers stay whole beside None.
+    return pd.Series(found, dtype=object) if None in found else found
 
 
 def _as_given(values: Floats, scores: Scores) -> Floats:

@@ -34,7 +34,7 @@ NO_INTERVAL = "intervals are not computed by this version"
 _CURVE_COLUMNS = ("run", "protocol", "metric", "k", "value", "low", "high", "n")
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
 class Result:
     """What an evaluation found.
 
@@ -115,6 +115,9 @@ class Result:
         return table[["k", "value", "low", "high"]]
 
     def __str__(self) -> str:
+        return table_text(self)
+
+    def __repr__(self) -> str:
         return table_text(self)
 
     def document(self) -> dict[str, Any]:

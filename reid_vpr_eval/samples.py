@@ -167,6 +167,14 @@ class Samples:
         return self._values.get("id")
 
     @property
+    def names(self) -> npt.NDArray[Any] | None:
+        """What rows are called in tables: their ids, else their paths if these are unique."""
+        paths = self._values.get("path")
+        if self.ids is not None or paths is None or self._missing["path"].any():
+            return self.ids
+        return paths if len(np.unique(paths)) == self.n else None
+
+    @property
     def table(self) -> pd.DataFrame:
         """A copy of everything as a DataFrame; missing values are None or NaN."""
         import pandas as pd

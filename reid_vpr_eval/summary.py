@@ -79,6 +79,7 @@ def table_text(result: Reported, *, chance: bool = False) -> str:
         f"{counts['n_gallery_ranked']:.0f} of {counts['n_gallery']:.0f} gallery items, "
         f"{counts['n_positive_pairs']:.0f} positive pairs, ceiling "
         f"{100 * counts['ceiling']:.1f}",
+        *_below_chance(result),
         *_draw_line(result),
         *_tie_lines(result),
         *_breakdown_lines(result),
@@ -93,6 +94,19 @@ def _chance_line(result: Reported, widths: list[int]) -> list[str]:
     texts = [shown(name, known[name]) if name in known else "-" for name in result.metrics]
     row = "  ".join(text.rjust(width) for text, width in zip(texts, widths, strict=True))
     return [f"{row}  by chance"]
+
+
+def _below_chance(result: Reported) -> list[str]:
+    """Say so when scores rank worse than none at all: the usual sign of a wrong direction."""
+    for name, value in result.metrics.items():
+        known = result.chance.get(name)
+        share = known is not None and not parse(name).metric.is_rank
+        if share and known is not None and parse(name).name == "mAP" and value < known * 0.7:
+            return [
+                f"{spelled(name, result.protocol)} is below chance ({shown(name, known)}): are "
+                "these scores distances that were given as similarities, or the reverse?"
+            ]
+    return []
 
 
 def _draw_line(result: Reported) -> list[str]:

@@ -281,3 +281,12 @@ def test_nothing_to_find() -> None:
         assert call([[], [0]], [0, 0], [1])[0].tolist() == [1.0, 0.0]
     with pytest.raises(rve.AlignmentError, match="smaller than"):
         calc_cmc([[1, 1]], [1], [1])
+
+
+def test_every_part_of_compat_is_there_without_an_import_of_its_own() -> None:
+    import reid_vpr_eval.compat as compat
+
+    for name in compat.__all__:
+        assert getattr(compat, name).__name__ == f"reid_vpr_eval.compat.{name}"
+    with pytest.raises(AttributeError, match="no attribute 'torch'"):
+        _ = compat.torch

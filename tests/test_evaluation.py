@@ -409,3 +409,40 @@ def test_lists_left_to_the_user_are_given_as_truth(tmp_path: Path) -> None:
     assert result.metrics["mAP"] == 0.75
     with pytest.raises(rve.ProtocolError, match="truth"):
         rve.evaluate(spec, query, gallery, scores)
+
+
+def labelled(n: int, **columns: Any) -> rve.Samples:
+    return rve.Samples.from_columns(label=np.arange(n) % 3, **columns)
+
+
+@pytest.mark.parametrize("wrong", [np.eye(6), (np.eye(6), np.eye(6)), [[0, 1]], "scores.npy"])
+def test_scores_of_another_type_are_refused_with_the_three_that_fit(wrong: Any) -> None:
+    says = r"rve\.Embeddings.*rve\.ScoreMatrix.*RankedLists"
+    with pytest.raises(rve.errors.AlignmentError, match=says):
+        rve.evaluate("labels", labelled(6), labelled(6), wrong)
+
+
+def test_scores_of_the_wrong_direction_are_pointed_out() -> None:
+    labels = np.arange(60) % 3
+    distance = (labels[:, None] != labels[None]) + np.random.default_rng(0).random((60, 60)) / 2
+    query, gallery = labelled(60, id=range(60)), labelled(60, id=range(100, 160))
+    for higher, told in ((True, True), (False, False)):
+        scores = rve.ScoreMatrix(distance, higher_is_better=higher)
+        text = str(rve.evaluate("labels", query, gallery, scores))
+        assert ("is below chance" in text) == told
+
+
+@pytest.mark.parametrize(
+    ("columns", "called"),
+    [
+        ({"path": ["a", "b", "c", "d"]}, ["a", "b", "c", "d"]),
+        ({"path": ["a", "a", "c", "d"]}, [0, 1, 2, 3]),
+        ({"path": ["a", "b", "c", "d"], "id": [9, 8, 7, 6]}, [9, 8, 7, 6]),
+        ({}, [0, 1, 2, 3]),
+    ],
+)
+def test_rows_are_called_by_id_then_path_then_number(columns: Any, called: list[Any]) -> None:
+    gallery = labelled(7)
+    features = rve.Embeddings(np.eye(7)[:4], np.eye(7))
+    result = rve.evaluate("labels", labelled(4, **columns), gallery, features, expected="ignore")
+    assert result.per_query["query_id"].tolist() == called

@@ -125,7 +125,8 @@ def test_a_missing_picture_is_left_out(tmp_path: Path) -> None:
     pictures = Images.of_sides(side, side)
     assert thumbnail(pictures.query, 0) is not None
     assert thumbnail(pictures.query, 1) is None
-    assert pictures.query_ids is None
+    assert pictures.query_ids is not None
+    assert pictures.query_ids.tolist() == ["0001_c1.png", "0002_c1.png"]
 
 
 def test_an_unknown_id_has_no_picture() -> None:

@@ -13,6 +13,7 @@ from reid_vpr_eval import relevance as rules
 from reid_vpr_eval.errors import AlignmentError, ProtocolError, ScoreError
 from reid_vpr_eval.ranking import rank as count
 from reid_vpr_eval.relevance import Relevance
+from reid_vpr_eval.report import write_report
 from reid_vpr_eval.rules import judge
 
 NAMES = ["mAP", "CMC@1", "CMC@5"]
@@ -83,12 +84,18 @@ def check(found: rve.Result, relevance: Relevance, scores: rve.Embeddings) -> No
     assert found.counts["n_no_positive"] == int((relevance.n_positive == 0).sum())
 
 
+def page(result: rve.Result, folder: Path) -> str:
+    """Return the report of a result, which says in a sentence what is right."""
+    return write_report([result], folder / "page").read_text()
+
+
 @pytest.mark.parametrize("kind", CASES)
 def test_rules_that_need_columns_alone(kind: str, tmp_path: Path) -> None:
     query, gallery, scores = world()
     text, rule = CASES[kind]
     result = rve.evaluate(protocol(tmp_path, text), query, gallery, scores)
     check(result, rule(query, gallery), scores)
+    assert "An item is right if" in page(result, tmp_path)
     with pytest.raises(ProtocolError, match=f"kind '{kind}' judges by columns"):
         judge(result.protocol, query, gallery, truth=[[1]])
 
@@ -105,7 +112,9 @@ def test_listed_pairs_from_a_file(tmp_path: Path) -> None:
         query, gallery, tmp_path / "pairs.csv", positive=["good"], ignored=["junk"], grade=2.0,
         ignore=[{"same": ["time"]}],
     )
-    check(rve.evaluate(named, query, gallery, scores), relevance, scores)
+    result = rve.evaluate(named, query, gallery, scores)
+    check(result, relevance, scores)
+    assert "if the lists name it for the query (good; ignored: junk)" in page(result, tmp_path)
     bare = protocol(tmp_path, text)
     with pytest.raises(ProtocolError, match=r"mine judges by lists that it does not bring along"):
         judge(bare, query, gallery)
@@ -125,7 +134,9 @@ def test_neighbours_from_a_file_or_other_features(tmp_path: Path) -> None:
         text = f'kind = "nearest"\nk = 4\nties = "{ties}"\nmetric = "sqeuclidean"'
         named = protocol(tmp_path, f"{text}\nfile = '{tmp_path / 'near.npz'}'")
         relevance = rules.nearest_neighbours(query, gallery, (ids, ordered), k=4, ties=ties)
-        check(rve.evaluate(named, query, gallery, scores), relevance, scores)
+        result = rve.evaluate(named, query, gallery, scores)
+        check(result, relevance, scores)
+        assert "one of the 4 nearest neighbours of the query" in page(result, tmp_path)
         bare = protocol(tmp_path, text)
         with pytest.raises(ProtocolError, match="nearest neighbours that it does not bring along"):
             judge(bare, query, gallery)

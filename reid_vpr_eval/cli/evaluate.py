@@ -95,8 +95,9 @@ def run(
         )  # fmt: skip
     if format is Format.table:
         typer.echo(table_text(result, chance=chance))
-        if result.ranking is not None and result.protocol.report.profile:
-            typer.echo(profile_row(result))
+        line = profile_row(result)
+        if line:
+            typer.echo(f"by the rule of {line}")
     else:
         typer.echo(render(result, format.value))
     if out is not None:

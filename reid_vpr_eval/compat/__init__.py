@@ -6,6 +6,11 @@ scores are ordered by gallery position (``ties="index"``) unless another reading
 for by the keyword `ties`, which the originals do not have.
 """
 
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
 __all__ = [
     "cross_modal",
     "fastreid",
@@ -16,3 +21,13 @@ __all__ = [
     "torchreid",
     "transreid",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in __all__:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -30,7 +30,7 @@ RESERVED = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
 class Ranking:
     """Where the judged items of every query rank: counts over the unjudged items.
 
@@ -130,6 +130,10 @@ class Ranking:
     top_item: npt.NDArray[np.int64] | None = None
     top_score: npt.NDArray[np.float64] | None = None
     top_tie: npt.NDArray[np.int64] | None = None
+
+    def __repr__(self) -> str:
+        sizes = f"{self.n_query} queries, {self.n_gallery} gallery rows"
+        return f"Ranking({sizes}, {len(self.item)} judged pairs)"
 
     @property
     def n_gallery_ranked(self) -> int:

@@ -28,7 +28,7 @@ SelfRule: TypeAlias = Literal["exclude", "keep"]
 _VERSION = 1
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
 class Relevance:
     """Which gallery items each query names: positives with grades, negatives, ignored ones.
 
@@ -85,6 +85,10 @@ class Relevance:
     thresholds: tuple[float, ...] = ()
     passes: npt.NDArray[np.uint32] | None = None
     note: str = ""
+
+    def __repr__(self) -> str:
+        sizes = f"{self.n_query} queries, {self.n_gallery} gallery rows"
+        return f"Relevance({sizes}, {len(self.item)} pairs)"
 
     @classmethod
     def from_pairs(

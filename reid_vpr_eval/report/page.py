@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -231,13 +231,56 @@ def _anchor(number: int, name: str) -> str:
     return f"r{number + 1}-{re.sub('[^a-z0-9-]', '-', name)}"
 
 
+def _first(value: Any) -> Any:
+    return value[0] if isinstance(value, list) else value
+
+
+def _within(rule: Any) -> str:
+    edge = "up to and including" if rule.inclusive else "nearer than"
+    text = f"An item is right if it was taken {edge} {_first(rule.radius):g} m from the query"
+    if rule.heading is not None:
+        text += f", looking in the same direction within {rule.heading:g} degrees"
+    return text + "."
+
+
+def _pose(rule: Any) -> str:
+    edge = "less than" if rule.strict else "at most"
+    turn = "" if rule.degrees is None else f" and {edge} {_first(rule.degrees):g} degrees"
+    return f"An item is right if its camera stood {edge} {_first(rule.metres):g} m{turn} away."
+
+
+def _frames(rule: Any) -> str:
+    side = {"both": "before or after", "before": "before", "after": "after"}[rule.sided]
+    unit = "frames" if rule.unit == "frame" else "places in the order of frames"
+    return f"An item is right if it lies at most {rule.window} {unit} {side} the query."
+
+
+def _nearest(rule: Any) -> str:
+    return (
+        f"An item is right if it is one of the {rule.k} nearest neighbours of the query "
+        f"({rule.metric} distance, as given or computed from other features)."
+    )
+
+
+def _listed(rule: Any) -> str:
+    return (
+        "An item is right if the lists name it for the query "
+        f"({', '.join(rule.positive)}; ignored: {', '.join(rule.ignored) or 'none'})."
+    )
+
+
+#: What is right, in a sentence, by the kind of rule; labels have one of their own.
+_RULES: dict[str, Callable[[Any], str]] = {
+    "within": _within, "pose": _pose, "frames": _frames, "nearest": _nearest, "listed": _listed,
+}  # fmt: skip
+
+
 def _rule(result: Result) -> str:
     """Say in a sentence who is right."""
     rule: Any = result.protocol.relevance
-    if rule.kind == "within":
-        radius = rule.radius[0] if isinstance(rule.radius, list) else rule.radius
-        edge = "up to and including" if rule.inclusive else "nearer than"
-        return f"An item is right if it was taken {edge} {radius:g} m from the query."
+    told = _RULES.get(rule.kind)
+    if told is not None:
+        return told(rule)
     text = f"An item is right if it has the query's {rule.label}"
     if rule.different:
         text += f" and another {' and another '.join(rule.different)}"

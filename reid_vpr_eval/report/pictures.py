@@ -47,8 +47,8 @@ class Images:
         return cls(
             query=partial(open_image, query),
             gallery=partial(open_image, gallery),
-            query_ids=query.samples.ids,
-            gallery_ids=gallery.samples.ids,
+            query_ids=query.samples.names,
+            gallery_ids=gallery.samples.names,
         )
 
 

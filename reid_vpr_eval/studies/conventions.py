@@ -266,7 +266,8 @@ def _depends_on_order(numbers: _Numbers, profile: Profile, own: _Ask) -> str:
 def profile_row(result: Result) -> str:
     """Return the line beside the headline: the first number of the protocol's profile.
 
-    Empty if the protocol names none. The words in brackets are the options that make it
+    Empty if the protocol names none, or if that tool has no number for this result (the table
+    of :func:`conventions` says why). The words in brackets are the options that make it
     differ from the same metric in the result.
     """
     name = result.protocol.report.profile
@@ -274,11 +275,9 @@ def profile_row(result: Result) -> str:
         return ""
     profile = load_profile(name)
     entry = profile.metrics[0]
-    if result.ranking is None:
-        return f"{profile.name}: {entry.called} needs the counts, which were not kept"
-    row = _table(result, [(profile, entry)]).iloc[0]
-    if row["value"] is None:
-        return f"{profile.name}: {entry.called} {row['note']}"
+    row = None if result.ranking is None else _table(result, [(profile, entry)]).iloc[0]
+    if row is None or row["value"] is None:
+        return ""
     words = [label.removeprefix("rule=") for label, _ in _moves(row["difference"])]
     why = ", ".join(word for word in words if word != "together") or "same rule"
     return f"{profile.name}: {entry.called} {shown(entry.metric, row['value'])} ({why})"
