@@ -126,6 +126,12 @@ def evaluate_prepared(
     if protocol.multi_query:
         query, scores = pool_queries(query, scores, protocol.multi_query)
     if protocol.draw is not None:
+        if by or keep_ranking is True:
+            asked = "by" if by else "keep_ranking=True"
+            raise NotCountedError(
+                f"{asked}: {protocol.name} draws its gallery, and its numbers are means over "
+                "draws, which have no breakdown and no counts of their own: leave it out"
+            )
         return _evaluate_draws(protocol, query, gallery, scores, expected, truth, counting)
     return _evaluate_one(
         protocol, query, gallery, scores, expected=expected, keep_ranking=keep_ranking,

@@ -66,7 +66,7 @@ def judge(
             f"a rule of kind {rule.kind!r} judges by columns of the samples: lists or neighbours "
             "cannot be given to it"
         )
-    return _RULES[type(rule)](rule, protocol, query, gallery)
+    return _RULES[type(rule)](query, gallery, **_keywords(rule, protocol))
 
 
 def neighbours_of(
@@ -91,53 +91,16 @@ def neighbours_of(
         n_near = min(gallery.n, 4 * n_near)
 
 
-def _shared(rule: Any, protocol: Protocol) -> dict[str, Any]:
-    """Return what every rule takes."""
-    entries = {
-        name: [
+def _keywords(rule: Any, protocol: Protocol) -> dict[str, Any]:
+    """Return the rule as keywords: keys of the schema are parameters of its function."""
+    keywords = {name: getattr(rule, name) for name in type(rule).model_fields}
+    for name in ("ignore", "wide_ignore"):
+        keywords[name] = [
             {key: value for key, value in entry.model_dump().items() if value}
-            for entry in getattr(rule, name)
+            for entry in keywords[name]
         ]
-        for name in ("ignore", "wide_ignore")
-    }
-    return {"self": rule.self, "no_positive": protocol.no_positive, **entries}
-
-
-def _judge_labels(
-    rule: LabelRule, protocol: Protocol, query: Samples, gallery: Samples
-) -> Relevance:
-    return same_label(
-        query, gallery, label=rule.label, different=rule.different, same=rule.same,
-        failing=rule.failing, **_shared(rule, protocol),
-    )  # fmt: skip
-
-
-def _judge_places(
-    rule: WithinRule, protocol: Protocol, query: Samples, gallery: Samples
-) -> Relevance:
-    return within_metres(
-        query, gallery, radius=rule.radius, inclusive=rule.inclusive, heading=rule.heading,
-        height=rule.height, coordinates=rule.coordinates, group_search=rule.group_search,
-        **_shared(rule, protocol),
-    )  # fmt: skip
-
-
-def _judge_poses(
-    rule: PoseRule, protocol: Protocol, query: Samples, gallery: Samples
-) -> Relevance:
-    return pose(
-        query, gallery, metres=rule.metres, degrees=rule.degrees, strict=rule.strict,
-        group_search=rule.group_search, **_shared(rule, protocol),
-    )  # fmt: skip
-
-
-def _judge_frames(
-    rule: FramesRule, protocol: Protocol, query: Samples, gallery: Samples
-) -> Relevance:
-    return frame_window(
-        query, gallery, window=rule.window, unit=rule.unit, sided=rule.sided,
-        sequence=rule.sequence, group_search=rule.group_search, **_shared(rule, protocol),
-    )  # fmt: skip
+    del keywords["kind"]
+    return {"no_positive": protocol.no_positive, **keywords}
 
 
 def _judge_listed(
@@ -149,10 +112,9 @@ def _judge_listed(
             f"{protocol.name} judges by lists that it does not bring along: name their file as "
             "relevance.file in a protocol of your own, or supply them (truth=, or --truth FILE)"
         )
-    return listed(
-        query, gallery, lists, by=rule.by, base=rule.base, positive=rule.positive,
-        ignored=rule.ignored, grade=rule.grade, **_shared(rule, protocol),
-    )  # fmt: skip
+    keywords = _keywords(rule, protocol)
+    del keywords["file"]
+    return listed(query, gallery, lists, **keywords)
 
 
 def _judge_nearest(
@@ -170,16 +132,16 @@ def _judge_nearest(
         neighbours = neighbours_of(query, gallery, space, rule)
     elif isinstance(neighbours, str | os.PathLike):
         neighbours = tuple(read_neighbours(neighbours))
-    return nearest_neighbours(
-        query, gallery, neighbours, k=rule.k, ties=rule.ties, **_shared(rule, protocol)
-    )
+    keywords = _keywords(rule, protocol)
+    del keywords["file"], keywords["metric"]
+    return nearest_neighbours(query, gallery, neighbours, **keywords)
 
 
-_RULES: Mapping[type, Callable[[Any, Protocol, Samples, Samples], Relevance]] = {
-    LabelRule: _judge_labels,
-    WithinRule: _judge_places,
-    PoseRule: _judge_poses,
-    FramesRule: _judge_frames,
+_RULES: Mapping[type, Callable[..., Relevance]] = {
+    LabelRule: same_label,
+    WithinRule: within_metres,
+    PoseRule: pose,
+    FramesRule: frame_window,
 }
 _LEFT_TO_USERS: Mapping[type, Callable[[Any, Protocol, Samples, Samples, Any], Relevance]] = {
     ListedRule: _judge_listed,

@@ -186,6 +186,12 @@ def test_draws_are_reproducible_and_may_be_given(tmp_path: Any) -> None:
     assert str(rve.Result.load(tmp_path / "run")) == str(one)
 
 
+@pytest.mark.parametrize("asked", [{"by": ["label"]}, {"keep_ranking": True}])
+def test_what_a_mean_over_draws_cannot_give_is_refused(asked: dict[str, Any]) -> None:
+    with pytest.raises(rve.errors.NotCountedError, match=f"^{next(iter(asked))}.*means over draws"):
+        rve.evaluate(protocol(repeats=2), *world(), **asked)
+
+
 def test_multi_query_averages_features_of_equal_columns() -> None:
     rng = np.random.default_rng(0)
     query = rve.Samples.from_columns(label=[1, 1, 2, 1], camera=[1, 1, 1, 2])

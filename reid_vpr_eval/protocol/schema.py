@@ -73,6 +73,14 @@ class _AnyRule(Table):
         [], description="ignored items that are too many to be named one by one; OR-ed"
     )
 
+    @field_validator("radius", "metres", "degrees", "heading", "height", "grade",
+                     mode="before", check_fields=False)
+    @classmethod
+    def _number(cls, value: object) -> object:
+        if isinstance(value, list):
+            return [cls._number(one) for one in value]
+        return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
 
 class LabelRule(_AnyRule):
     """Right by label."""
@@ -98,14 +106,6 @@ class _PlaceRule(_AnyRule):
     group_search: str | None = Field(
         None, description="column, such as a city; a query is searched among its own value only"
     )
-
-    @field_validator("radius", "metres", "degrees", "heading", "height", mode="before",
-                     check_fields=False)
-    @classmethod
-    def _number(cls, value: object) -> object:
-        if isinstance(value, list):
-            return [cls._number(one) for one in value]
-        return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 class WithinRule(_PlaceRule):
@@ -188,11 +188,6 @@ class ListedRule(_AnyRule):
     self: SelfRule = Field(
         "keep", description="whether the query itself is taken out of its ranking"
     )
-
-    @field_validator("grade", mode="before")
-    @classmethod
-    def _number(cls, value: object) -> object:
-        return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 Rule: TypeAlias = Annotated[
