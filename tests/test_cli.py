@@ -448,28 +448,54 @@ def test_a_run_that_fails_while_writing_leaves_nothing(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("after", [1.0, 4.0])
-def test_interrupting_leaves_no_half_written_run(tmp_path: Path, after: float) -> None:
+def interrupted(code: str, after: float, *arguments: str) -> tuple[int, str, str]:
+    """Run a command line, interrupt it some seconds after it began; return how it ended."""
     code = (
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        "from reid_vpr_eval.cli import main; print('ready', flush=True); main()"
+        f"from reid_vpr_eval.__main__ import main; {code}; print('ready', flush=True); main()"
     )
-    out = tmp_path / "demo"
     with subprocess.Popen(
-        [sys.executable, "-c", code, "demo", "--out", str(out)], stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True,
     ) as running:  # fmt: skip
         assert running.stdout is not None
         assert running.stdout.readline() == "ready\n"
         time.sleep(after)
         running.send_signal(signal.SIGINT)
-        said, complaint = running.communicate(timeout=30)
-    assert running.returncode == 130
-    assert said == ""
-    assert complaint == "interrupted; nothing was left half-written\n"
+        said, complaint = running.communicate(timeout=120)
+    return running.returncode, said, complaint
+
+
+SAYS_INTERRUPTED = (130, "", "interrupted; nothing was left half-written\n")
+
+
+@pytest.mark.parametrize("after", [0.0, 0.1, 0.3, 0.6, 1.0, 4.0])
+def test_interrupting_leaves_no_half_written_run(tmp_path: Path, after: float) -> None:
+    out = tmp_path / "demo"
+    assert interrupted("pass", after, "demo", "--out", str(out)) == SAYS_INTERRUPTED
     left = {path.name for path in out.iterdir()} if out.exists() else set()
     assert left <= {"world"}
     assert not list(tmp_path.rglob(".*"))
+
+
+@pytest.mark.parametrize(
+    "library",
+    [
+        "try:\n    time.sleep(2)\nexcept BaseException as error:\n    raise ValueError from error\n",
+        "try:\n    time.sleep(2)\nexcept BaseException:\n    pass\n",
+        "import weakref\nclass A: pass\na = A()\n"
+        "ref = weakref.ref(a, lambda _: time.sleep(2))\ndel a\n",
+    ],
+    ids=["wraps", "swallows", "ignores"],
+)
+def test_interrupting_an_import_that_hides_it(tmp_path: Path, library: str) -> None:
+    (tmp_path / "hides_it.py").write_text("import time\n" + library)
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import reid_vpr_eval.cli.base as base; "
+        "base.load = lambda: __import__('hides_it'); "
+        "base.app.command('slow')(base.guarded(lambda: [base.load(), __import__('time').sleep(9)]))"
+    )
+    assert interrupted(code, 1.0, "slow") == SAYS_INTERRUPTED
 
 
 # Paths and tables as people have them

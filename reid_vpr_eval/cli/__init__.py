@@ -8,9 +8,9 @@ from pathlib import Path
 from reid_vpr_eval.cli import evaluate, files, protocols  # noqa: F401 (they add their commands)
 from reid_vpr_eval.cli.base import app
 
-__all__ = ["app", "main"]
+__all__ = ["app", "run"]
 
 
-def main() -> None:
+def run() -> None:
     """Run the command line."""
     app(prog_name=Path(sys.argv[0]).name if sys.argv[0].endswith(("rve", "eval")) else "rve")

@@ -18,8 +18,6 @@ from reid_vpr_eval.errors import EvaluationWarning, ProtocolError, ReidVprEvalEr
 
 __all__ = ["app", "guarded", "progress", "red", "size"]
 
-_INTERRUPTED = 130
-
 app = typer.Typer(
     name="rve",
     no_args_is_help=True,
@@ -49,9 +47,6 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except ReidVprEvalError as error:
             typer.echo(f"{red('error')}: {error}", err=True)
             raise typer.Exit(2 if _is_unknown_protocol(error) else 1) from None
-        except KeyboardInterrupt:
-            typer.echo("interrupted; nothing was left half-written", err=True)
-            raise typer.Exit(_INTERRUPTED) from None
         except (OSError, MemoryError) as error:
             typer.echo(f"{red('error')}: {error or type(error).__name__}", err=True)
             raise typer.Exit(1) from None
