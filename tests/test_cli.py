@@ -600,7 +600,7 @@ def test_unknown_protocols(command: str, made: Path) -> None:
 
 
 @settings(max_examples=12)
-@given(memory=st.sampled_from(["1", "1MiB", "3mb", "0.5GiB"]), workers=st.integers(1, 4))
+@given(memory=st.sampled_from(["256KiB", "1MiB", "3mb", "0.5GiB"]), workers=st.integers(1, 4))
 def test_memory_and_threads_change_nothing(memory: str, workers: int) -> None:
     """The vectors alone are larger than the smallest of these."""
     rng = np.random.default_rng(7)

@@ -134,8 +134,8 @@ def test_metrics_equal_a_literal_evaluation(seed: int, ties: str) -> None:
         assert np.allclose(values.per_query(name), per_query[name], atol=1e-12, equal_nan=True)
 
 
-@pytest.mark.parametrize("options", [{"memory": 1}, {"memory": "100KiB"}, {"workers": 1},
-                                     {"workers": 3, "memory": "1KiB"}])  # fmt: skip
+@pytest.mark.parametrize("options", [{"memory": "32KiB"}, {"memory": "100KiB"}, {"workers": 1},
+                                     {"workers": 3, "memory": "48KiB"}])  # fmt: skip
 @pytest.mark.parametrize("metric", ["cosine", "sqeuclidean"])
 def test_blocks_and_threads_change_no_bit(options: dict[str, Any], metric: str) -> None:
     world = World(5, n_query=40, n_gallery=300)
@@ -300,7 +300,7 @@ def test_top_lists_equal_a_literal_sort(k: int) -> None:
     parts = [rve.rank(world.scores(), relevance, top_k=k, gallery_slice=cut)
              for cut in ((0, 30), (30, 90))]  # fmt: skip
     matrix = oracles.canonical_matrix(world.query, world.gallery, "cosine")
-    for ranking in (rve.rank(world.scores(), relevance, top_k=k, memory=1),
+    for ranking in (rve.rank(world.scores(), relevance, top_k=k, memory="32KiB"),
                     rve.Ranking.merge(parts)):  # fmt: skip
         assert ranking.top_item is not None
         for query in range(world.n_query):

@@ -94,7 +94,7 @@ def test_corridor_scores_of_vpr_bench() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_pairs_against_scikit_learn(seed: int, ties: bool) -> None:
     relevance, scores = world(seed, ties=ties, lone=False)
-    ranking = rank(relevance, scores, pairs_kept=MANY, memory=1)
+    ranking = rank(relevance, scores, pairs_kept=MANY, memory="32KiB")
     label = np.zeros(scores.shape, bool)
     for query in range(30):
         label[query, relevance.positives(query)] = True
@@ -155,7 +155,7 @@ def test_kept_pairs_of_features_do_not_depend_on_tiles() -> None:
     relevance = rve.Relevance.from_pairs([0, 3], [1, 2], n_query=20, n_gallery=90)
     scores = rve.Embeddings(query.astype(np.float32), gallery.astype(np.float32))
     plain = rve.rank(scores, relevance, pairs_kept=50)
-    tiny = rve.rank(scores, relevance, pairs_kept=50, memory=1, workers=2)
+    tiny = rve.rank(scores, relevance, pairs_kept=50, memory="32KiB", workers=2)
     parts = [rve.rank(scores, relevance, pairs_kept=50, gallery_slice=cut)
              for cut in ((0, 33), (33, 90))]  # fmt: skip
     for other in (tiny, rve.Ranking.merge(parts)):

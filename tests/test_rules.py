@@ -509,6 +509,6 @@ def test_features_rank_the_same_with_a_mask() -> None:
     features = [rng.integers(0, 3, (s.n, 4)).astype(float) for s in (query, gallery)]
     scores = Embeddings(*features, metric="sqeuclidean")
     entries = [{"same": ["camera"]}]
-    one = rank(scores, same_label(query, gallery, wide_ignore=entries), memory=2000, workers=2)
+    one = rank(scores, same_label(query, gallery, wide_ignore=entries), memory="32KiB", workers=2)
     other = rank(scores, same_label(query, gallery, ignore=entries))
     assert dict(compute(one, METRICS)) == dict(compute(other, METRICS))

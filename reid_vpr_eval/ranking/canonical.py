@@ -16,22 +16,42 @@ import numpy.typing as npt
 __all__ = ["components", "norms", "pair_scores", "scaled", "tree_sum"]
 
 _ELEMENTS_AT_ONCE = 1 << 17
+_NARROW = 32  # below this width columns are summed instead of rows
 
 Array = npt.NDArray[Any]
+Ints = npt.NDArray[np.int64]
 
 
 def tree_sum(terms: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Sum each row by the halving tree; `terms` (n, d) is used up.
+    """Sum each row of `terms` (n, d) by the halving tree.
 
     >>> tree_sum(np.array([[1.0, 2.0, 3.0]]))
     array([6.])
     """
-    width = terms.shape[1]
-    while width > 1:
-        half = 1 << ((width - 1).bit_length() - 1)
-        terms[:, : width - half] += terms[:, half:width]
-        width = half
-    return np.array(terms[:, 0])
+    while terms.shape[1] > _NARROW:
+        half = _lower_half(terms.shape[1])
+        terms = _folded(terms, half)
+    columns = np.ascontiguousarray(terms.T)
+    while len(columns) > 1:
+        half = _lower_half(len(columns))
+        rest = len(columns) - half
+        columns[:rest] += columns[half:]
+        columns = columns[:half]
+    return np.array(columns[0])
+
+
+def _lower_half(width: int) -> int:
+    """Return the largest power of two below a width of two or more."""
+    return 1 << ((width - 1).bit_length() - 1)
+
+
+def _folded(terms: npt.NDArray[np.float64], half: int) -> npt.NDArray[np.float64]:
+    """Return the first `half` columns with the others added to them, in new memory."""
+    if terms.shape[1] == 2 * half:
+        return np.asarray(terms[:, :half] + terms[:, half:])
+    folded = terms[:, :half].copy()
+    folded[:, : terms.shape[1] - half] += terms[:, half:]
+    return folded
 
 
 def components(vectors: Array) -> Array:
@@ -43,7 +63,12 @@ def norms(vectors: Array) -> npt.NDArray[np.float64]:
     """Return the Euclidean length of each vector by the canonical sum, float64 (n,)."""
     lengths = np.empty(len(vectors))
     for rows in _chunks(len(vectors), vectors.shape[1]):
-        part = components(vectors[rows]).astype(np.float64)
+        kept = components(vectors[rows])
+        part = kept.astype(np.float64)
+        if kept.dtype == np.float32:  # its squares neither overflow nor vanish in float64
+            part *= part
+            lengths[rows] = np.sqrt(tree_sum(part))
+            continue
         scale = _power_of_two(part)
         part *= scale[:, None]
         lengths[rows] = np.sqrt(tree_sum(part * part)) / scale
@@ -62,21 +87,25 @@ def scaled(vectors: Array, lengths: npt.NDArray[np.float64]) -> Array:
     return unit
 
 
-def pair_scores(ours: Array, theirs: Array, *, squared_distance: bool) -> npt.NDArray[np.float64]:
-    """Return the canonical score of each row of `ours` with the same row of `theirs`.
+def pair_scores(
+    ours: Array, theirs: Array, row: Ints, column: Ints, *, squared_distance: bool
+) -> npt.NDArray[np.float64]:
+    """Return the canonical score of ``ours[row]`` with ``theirs[column]``, one by one.
 
     The dot product, or the negated squared distance: larger is better.
     """
-    out = np.empty(len(ours))
-    for rows in _chunks(len(ours), ours.shape[1]):
-        left, right = ours[rows].astype(np.float64), theirs[rows].astype(np.float64)
+    out = np.empty(len(row))
+    for part in _chunks(len(row), ours.shape[1]):
+        terms = theirs[column[part]].astype(np.float64)
+        first = row[part]
+        left = ours[first[0]] if (first == first[0]).all() else ours[first]
         if squared_distance:
-            left -= right
-            left *= left
-            out[rows] = -tree_sum(left)
+            np.subtract(left, terms, out=terms)
+            terms *= terms
+            out[part] = -tree_sum(terms)
         else:
-            left *= right
-            out[rows] = tree_sum(left)
+            terms *= left
+            out[part] = tree_sum(terms)
     return out
 
 

@@ -7,18 +7,18 @@ import threading
 import numpy as np
 import numpy.typing as npt
 
+from reid_vpr_eval.ranking.counts import best_first
 from reid_vpr_eval.ranking.judged import Groups, Judged
-from reid_vpr_eval.ranking.ranking import best_first
 
-__all__ = ["Counter"]
+__all__ = ["Counter", "bisect"]
 
 
 class Counter:
     """Adds up what tiles and single items contribute; safe to use from several threads.
 
-    Items are counted in two ways. `add_certain` takes finished numbers of items above each
-    threshold of some queries. `add_exact` takes single items with canonical scores and
-    places them among all thresholds of their query.
+    Items are counted in two ways. `add_bins` takes finished numbers of items that lie above
+    exactly so many thresholds of some queries. `add_exact` takes single items with canonical
+    scores and places them among all thresholds of their query.
     """
 
     def __init__(
@@ -34,25 +34,32 @@ class Counter:
         self._groups = groups
         self._tie = np.empty_like(tie)
         self._tie[np.argsort(tie, kind="stable")] = np.arange(len(tie))
-        self._above = np.zeros((n_groups, n_strata), np.int64)
         # One bin more than thresholds a query: bin k holds items above exactly k of them.
         self._bins = np.zeros((n_groups + n_query, n_strata), np.int64)
         self._tied = np.zeros((n_groups, n_strata), np.int64)
         self._before = np.zeros((len(judged.item), n_strata), np.int64)
-        pairs = np.flatnonzero(groups.of_pair >= 0)
-        self._pair_key = groups.of_pair[pairs] * len(tie) + self._tie[judged.item[pairs]]
-        order = np.argsort(self._pair_key, kind="stable")
-        self._pair, self._pair_key = pairs[order], self._pair_key[order]
+        self._judged = judged
+        self._by_key: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None
         self.top_item = np.full((n_query, top_k), -1, np.int64)
         self.top_score = np.full((n_query, top_k), -np.inf)
         self.pairs_kept = pairs_kept
         self._negatives = np.empty(0)
         self._lock = threading.Lock()
 
-    def add_certain(self, first_group: int, above: npt.NDArray[np.int64], stratum: int) -> None:
-        """Add numbers of items above consecutive thresholds."""
+    def add_bins(self, queries: slice, bins: npt.NDArray[np.int64], stratum: int) -> None:
+        """Add the bins of consecutive queries, as inner loops return them."""
+        start = self._groups.start
+        places = slice(start[queries.start] + queries.start, start[queries.stop] + queries.stop)
         with self._lock:
-            self._above[first_group : first_group + len(above), stratum] += above
+            self._bins[places, stratum] += bins
+
+    def add_placed(
+        self, query: npt.NDArray[np.int64], above: npt.NDArray[np.int64], stratum: int
+    ) -> None:
+        """Add single items that are above so many thresholds of their query and tie with none."""
+        place = self._groups.start[query] + above + query
+        with self._lock:
+            np.add.at(self._bins[:, stratum], place, 1)
 
     def add_exact(
         self,
@@ -60,16 +67,14 @@ class Counter:
         item: npt.NDArray[np.int64],
         score: npt.NDArray[np.float64],
         stratum: int,
-        counted_above: npt.NDArray[np.int64] | int = 0,
     ) -> None:
-        """Add single items; the first `counted_above` thresholds have counted them already."""
+        """Add single items by their canonical scores."""
         start, end = self._groups.start[query], self._groups.start[query + 1]
-        place = _bisect(self._groups.score, start, end, score)
+        place = bisect(self._groups.score, start, end, score)
         tie = place < end
         tie[tie] = self._groups.score[place[tie]] == score[tie]
         with self._lock:
             np.add.at(self._bins[:, stratum], place + query, 1)
-            np.add.at(self._bins[:, stratum], start + counted_above + query, -1)
             self._add_ties(place[tie], item[tie], stratum)
 
     def _add_ties(
@@ -79,13 +84,24 @@ class Counter:
             return
         np.add.at(self._tied[:, stratum], group, 1)
         size = len(self._tie)
+        pair, pair_key = self._pairs_by_key()
         key = np.sort(group * size + self._tie[item])
         touched = np.unique(group)
-        low = np.searchsorted(self._pair_key, touched * size)
-        high = np.searchsorted(self._pair_key, (touched + 1) * size)
+        low = np.searchsorted(pair_key, touched * size)
+        high = np.searchsorted(pair_key, (touched + 1) * size)
         for begin, end, base in zip(low, high, touched * size, strict=True):
-            earlier = np.searchsorted(key, self._pair_key[begin:end])
-            self._before[self._pair[begin:end], stratum] += earlier - np.searchsorted(key, base)
+            earlier = np.searchsorted(key, pair_key[begin:end])
+            self._before[pair[begin:end], stratum] += earlier - np.searchsorted(key, base)
+
+    def _pairs_by_key(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the counted pairs by threshold and tie order; made when the first tie is met."""
+        if self._by_key is None:
+            of_pair = self._groups.of_pair
+            pair = np.flatnonzero(of_pair >= 0)
+            key = of_pair[pair] * len(self._tie) + self._tie[self._judged.item[pair]]
+            order = np.argsort(key, kind="stable")
+            self._by_key = pair[order], key[order]
+        return self._by_key
 
     def floor_of_top(self, queries: slice) -> npt.NDArray[np.float64]:
         """Return the score that an item must reach to enter each query's top list."""
@@ -138,14 +154,13 @@ class Counter:
     ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
         """Return above, tied and tied_before of every pair, (n_pairs, S)."""
         start, of_pair = self._groups.start, self._groups.of_pair
-        above = self._above.copy()
         n_query = len(start) - 1
         query_of_group = np.repeat(np.arange(n_query), np.diff(start))
         # Sum of the bins after each threshold: the total of the query less the bins up to it.
         running = np.cumsum(self._bins, axis=0)
-        place = np.arange(len(above)) + query_of_group
+        place = np.arange(len(self._tied)) + query_of_group
         last = start[query_of_group + 1] + query_of_group
-        above += running[last] - running[place]
+        above = running[last] - running[place]
         out = []
         for counts in (above, self._tied):
             spread = counts[np.maximum(of_pair, 0)] if len(counts) else np.zeros_like(self._before)
@@ -153,7 +168,7 @@ class Counter:
         return out[0], out[1], self._before.astype(np.uint32)
 
 
-def _bisect(
+def bisect(
     values: npt.NDArray[np.float64],
     start: npt.NDArray[np.int64],
     end: npt.NDArray[np.int64],

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.errors import AlignmentError, NotCountedError
-from reid_vpr_eval.ranking.counting import Counter
-from reid_vpr_eval.ranking.groups import (
-    best_members,
-    check_slice,
-    codes_of,
-    count_groups,
-    with_members,
-)
-from reid_vpr_eval.ranking.judged import Groups, Judged, best_positive, join, order_of
-from reid_vpr_eval.ranking.layout import Layout, fingerprint, judged_sizes, slice_of, tie_keys
-from reid_vpr_eval.ranking.lists import count_lists, found_scores
+from reid_vpr_eval.ranking.groups import check_slice, codes_of, with_members
+from reid_vpr_eval.ranking.judged import join
+from reid_vpr_eval.ranking.layout import Layout, slice_of, tie_keys
+from reid_vpr_eval.ranking.passes import passes_of, stacked
 from reid_vpr_eval.ranking.ranking import Ranking
-from reid_vpr_eval.ranking.schedule import bytes_of, rows_at_once, run_tiles, tiles_of
-from reid_vpr_eval.ranking.sources import Source, source_of
-from reid_vpr_eval.ranking.tiles import TileCounter
+from reid_vpr_eval.ranking.running import count
+from reid_vpr_eval.ranking.work import Task
 from reid_vpr_eval.relevance import Relevance
 from reid_vpr_eval.scores import RankedLists, Scores
 
@@ -118,109 +110,41 @@ def rank(
     _check_sizes(scores, relevance)
     tie, tie_name = tie_keys(tie_order, relevance.n_gallery)
     part = slice_of(gallery_slice, relevance.n_gallery)
-    layout = Layout.of(relevance, others, strata, count_ignored)
-    judged = join(relevance, others, count_ignored=count_ignored)
     codes = None if group is None else codes_of(group, relevance.n_gallery)
     if codes is not None:
         check_slice(codes, part)
-        judged = with_members(judged, codes, layout.ranked)
-    lost = getattr(scores, "bad_query", None)  # queries that cannot be scored find nothing
-    source, score = _judged_scores(scores, judged, lost)
-    found = np.isfinite(score)
-    order, tie_group, ordered = order_of(judged, score, tie)
-    stratum = layout.row_stratum[judged.item]
-    effective = found & layout.kept[judged.query, stratum]
-    counted = found if keep == "all" else best_positive(judged, ordered, effective)
-    groups = Groups.of(judged, score, counted)
-    counter = Counter(judged, groups, tie, len(layout.names), max(1, top_k), pairs_kept)
-    columns = layout.columns(part)
-    asking = layout.kept if lost is None else layout.kept & ~lost[:, None]
-    if source is None:
-        assert isinstance(scores, RankedLists)  # noqa: S101 (narrows the type)
-        n_unjudged = count_lists(scores, judged, layout.row_stratum, asking, columns, counter)
-    else:
-        tiles = tiles_of(columns, layout.row_stratum, source.dim, bytes_of(memory))
-        run = TileCounter(source, judged, groups, asking, counter)
-        run_tiles(run, tiles, rows_at_once(bytes_of(memory)), workers, progress)
-        n_unjudged = layout.sizes(columns) - judged_sizes(judged, layout, part)
-        n_unjudged[~asking.any(axis=1) & layout.kept.any(axis=1)] = 0
-    above, tied, tied_before = counter.result()
-    in_groups: dict[str, Any] = {"group": ""}
-    if codes is not None:
-        best = best_members(judged, order, codes, effective)
-        in_groups = _group_counts(source, judged, score, best, codes, columns, asking, layout, tie)
-    return Ranking(
-        n_query=relevance.n_query, n_gallery=relevance.n_gallery, strata=layout.names,
-        tie_order=tie_name, no_positive=relevance.no_positive, keep=keep,
-        fingerprint=fingerprint(judged, score, layout, tie, tie_name),
-        higher_is_better=getattr(scores, "higher_is_better", True), note=relevance.note,
-        slices=np.array([part], np.int64), ignored_gallery=relevance.ignored_gallery,
-        row_stratum=layout.row_stratum, offsets=judged.offsets, n_unjudged=n_unjudged,
-        kept=layout.kept, depth=_depth(scores, lost), item=judged.item, stratum=stratum,
-        role=judged.role, grade=judged.grade, score=score, order=order, tie_group=tie_group,
-        found=found, above=above, tied=tied, tied_before=tied_before, pairs_kept=pairs_kept,
-        largest_negatives=counter.largest_negatives if pairs_kept else None,
-        **in_groups, **_best_items(counter, tie, top_k),
-    )  # fmt: skip
+
+    def task_of(scores: Scores, relevance: Relevance, others: Sequence[Relevance]) -> Task:
+        layout = Layout.of(relevance, others, strata, count_ignored)
+        judged = join(relevance, others, count_ignored=count_ignored)
+        if codes is not None:
+            judged = with_members(judged, codes, layout.ranked)
+        return Task(
+            scores=scores, relevance=relevance, layout=layout, judged=judged, tie=tie,
+            tie_name=tie_name, codes=codes, keep=keep, top_k=top_k, pairs_kept=pairs_kept,
+            memory=memory, workers=workers,
+        )  # fmt: skip
+
+    passes = passes_of(scores, relevance, memory, workers)
+    parts = []
+    for number, rows in enumerate(passes):
+        if len(passes) == 1:
+            task = task_of(scores, relevance, others)
+        else:
+            asking = np.arange(rows.start, rows.stop)
+            task = task_of(scores.take_queries(rows), relevance.take(asking),
+                           [other.take(asking) for other in others])  # fmt: skip
+        parts.append(count(task, part, progress=_share(progress, number, len(passes))))
+    return parts[0] if len(parts) == 1 else stacked(parts, tie)
 
 
-def _judged_scores(
-    scores: Scores, judged: Judged, lost: npt.NDArray[np.bool_] | None
-) -> tuple[Source | None, npt.NDArray[np.float64]]:
-    """Return the source of scores (None for ranked lists) and the score of each judged pair."""
-    if isinstance(scores, RankedLists):
-        return None, found_scores(scores, judged)
-    source = source_of(scores)
-    score = source.pairs(judged.query, judged.item)
-    if lost is not None:
-        score[lost[judged.query]] = -np.inf
-    return source, score
-
-
-def _group_counts(
-    source: Source | None,
-    judged: Judged,
-    score: npt.NDArray[np.float64],
-    best: npt.NDArray[np.bool_],
-    codes: npt.NDArray[np.int64],
-    columns: npt.NDArray[np.int64],
-    asking: npt.NDArray[np.bool_],
-    layout: Layout,
-    tie: npt.NDArray[np.int64],
-) -> dict[str, Any]:
-    counts = count_groups(
-        source, judged, score, best, codes, columns, asking, layout.row_stratum, tie
-    )
-    return {
-        "group": "group", "row_group": codes, "n_unjudged_groups": counts.n_unjudged,
-        "group_above": counts.above, "group_tied": counts.tied,
-        "group_tied_before": counts.tied_before,
-    }  # fmt: skip
-
-
-def _best_items(
-    counter: Counter, tie: npt.NDArray[np.int64], top_k: int
-) -> dict[str, Any]:
-    """Return the best unjudged item of each query, and the top lists if asked for."""
-    best = counter.top_item[:, 0].copy()
-    found: dict[str, Any] = {
-        "best_item": best, "best_score": counter.top_score[:, 0].copy(),
-        "best_tie": np.where(best >= 0, tie[best], 0),
-    }  # fmt: skip
-    if top_k:
-        found |= {"top_item": counter.top_item, "top_score": counter.top_score,
-                  "top_tie": tie[counter.top_item]}  # fmt: skip
-    return found
-
-
-def _depth(scores: Scores, lost: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.int64]:
-    """Return how many items each query got; -1 for the full gallery, 0 for nothing."""
-    if isinstance(scores, RankedLists):
-        return scores.depth
-    depth = np.full(scores.n_query, -1, np.int64)
-    if lost is not None:
-        depth[lost] = 0
-    return depth
+def _share(
+    progress: Callable[[int, int], None] | None, number: int, of: int
+) -> Callable[[int, int], None] | None:
+    """Return the progress of one of several passes, as that of all."""
+    if progress is None or of == 1:
+        return progress
+    return lambda done, total: progress(number * total + done, of * total)
 
 
 def _refuse(**asked: object) -> None:

@@ -17,7 +17,7 @@ from reid_vpr_eval.errors import AlignmentError, NotCountedError
 from reid_vpr_eval.ranking.counting import Counter
 from reid_vpr_eval.ranking.judged import Groups, Judged
 from reid_vpr_eval.ranking.sources import Source
-from reid_vpr_eval.ranking.tiles import count_block
+from reid_vpr_eval.ranking.tiles import Lines
 from reid_vpr_eval.relevance.pairs import IGNORED, ranges
 
 __all__ = ["GroupCounts", "check_slice", "codes_of", "count_groups", "with_members"]
@@ -162,7 +162,7 @@ def _count_part(
     row_stratum: npt.NDArray[np.int32],
     tie: Ints,
 ) -> None:
-    prepared = source.columns(items)
+    theirs = source.columns(items)
     starts = np.flatnonzero(np.r_[True, codes[items][1:] != codes[items][:-1]])
     column_of = np.full(len(codes), -1, np.int64)
     column_of[items] = np.arange(len(items))
@@ -170,15 +170,16 @@ def _count_part(
     n_query = len(groups.start) - 1
     for first in range(0, n_query, _ROWS):
         queries = slice(first, min(first + _ROWS, n_query))
-        scores, margin = source.tile(queries, prepared)
+        ours = source.queries(queries)
+        scores, margin, _ = source.tile(ours, theirs)
         mine = inside[(judged.query[inside] >= queries.start)
                       & (judged.query[inside] < queries.stop)]  # fmt: skip
         scores[judged.query[mine] - first, column_of[judged.item[mine]]] = -np.inf
         dropped = ~keeps[queries][:, row_stratum[items]]
         scores[dropped] = -np.inf
         best = np.maximum.reduceat(scores, starts, axis=1)
-        exact = _Best(source, scores, margin, starts, items, tie[items], queries.start)
-        count_block(counter, groups, queries, best, margin, np.sort(best, axis=1), 0, exact.resolve)
+        exact = _Best(source, ours, theirs, scores, margin, starts, items, tie[items], first)
+        Lines(groups, queries, counter, source.kernels).count(best, margin, 0, exact.resolve)
 
 
 class _Best:
@@ -187,6 +188,8 @@ class _Best:
     def __init__(
         self,
         source: Source,
+        ours: Any,
+        theirs: Any,
         scores: Any,
         margin: Any,
         starts: Ints,
@@ -194,7 +197,8 @@ class _Best:
         tie: Ints,
         first: int,
     ) -> None:
-        self._source, self._scores, self._margin = source, scores, margin
+        self._source, self._ours, self._theirs = source, ours, theirs
+        self._scores, self._margin = scores, margin
         self._starts, self._items, self._tie, self._first = starts, items, tie, first
 
     def resolve(self, row: Ints, group: Ints) -> tuple[Ints, Ints, npt.NDArray[np.float64]]:
@@ -209,7 +213,7 @@ class _Best:
         near &= value > -np.inf
         number, column = number[near], column[near]
         item = self._items[column]
-        score = self._source.pairs(row[number] + self._first, item)
+        score = self._source.exactly(self._ours, self._theirs, row[number], column)
         order = np.lexsort((self._tie[column], -score, number))
         first = np.flatnonzero(np.r_[True, number[order][1:] != number[order][:-1]])
         chosen = order[first]

@@ -25,6 +25,15 @@ class Judged:
     role: npt.NDArray[np.int8]
     grade: npt.NDArray[np.float64]
 
+    @property
+    def symmetric(self) -> bool:
+        """Whether with every pair (i, j) the pair (j, i) is judged, of the same items."""
+        n = len(self.offsets) - 1
+        if not np.array_equal(np.bincount(self.item, minlength=n), np.diff(self.offsets)):
+            return False
+        by_item = np.argsort(self.item, kind="stable")  # queries ascend within an item
+        return np.array_equal(self.query[by_item], self.item)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Groups:

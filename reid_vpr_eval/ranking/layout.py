@@ -113,17 +113,19 @@ def judged_sizes(
 
 
 def fingerprint(
-    judged: Judged,
+    offsets: npt.NDArray[np.int64],
+    item: npt.NDArray[np.int64],
     score: npt.NDArray[np.float64],
-    layout: Layout,
+    strata: tuple[str, ...],
+    row_stratum: npt.NDArray[np.int32],
     tie: npt.NDArray[np.int64],
     tie_name: str,
 ) -> str:
     """Return the SHA-256 of judged pairs, scores, strata and tie order."""
-    digest = sha256(name_some(layout.names, len(layout.names)).encode())
-    arrays: list[npt.NDArray[Any]] = [judged.offsets, judged.item, score, layout.row_stratum]
+    digest = sha256(name_some(strata, len(strata)).encode())
+    arrays: list[npt.NDArray[Any]] = [offsets, item, score, row_stratum]
     if tie_name != "position":
         arrays.append(tie)
     for array in arrays:
-        digest.update(np.ascontiguousarray(array).tobytes())
+        digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()

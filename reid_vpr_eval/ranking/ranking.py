@@ -12,13 +12,13 @@ import numpy.typing as npt
 
 from reid_vpr_eval.archive import read_archive, write_archive
 from reid_vpr_eval.errors import AlignmentError, NotCountedError, name_some
+from reid_vpr_eval.ranking.counts import Counts
 from reid_vpr_eval.relevance import Relevance
 from reid_vpr_eval.relevance.pairs import IGNORED, NEGATIVE, POSITIVE, NoPositive
 
 __all__ = ["Ranking"]
 
 _VERSION = 1
-_COUNTS = ("above", "tied", "tied_before")
 _SPARSE = ("tied", "tied_before")
 _HEADER = (
     "n_query", "n_gallery", "strata", "tie_order", "no_positive", "keep", "fingerprint",
@@ -223,27 +223,8 @@ class Ranking:
         first = parts[0]
         for number, part in enumerate(parts[1:], start=1):
             _check_mergeable(first, part, number)
-        slices = np.concatenate([part.slices for part in parts])
-        slices = slices[np.argsort(slices[:, 0], kind="stable")]
-        overlap = slices[1:, 0] < slices[:-1, 1]
-        if overlap.any():
-            at = int(np.flatnonzero(overlap)[0])
-            raise AlignmentError(
-                f"slices overlap: gallery rows {slices[at, 0]}:{slices[at, 1]} and "
-                f"{slices[at + 1, 0]}:{slices[at + 1, 1]} share rows that would be counted twice"
-            )
-        sums: dict[str, Any] = {
-            name: np.sum([getattr(part, name) for part in parts], axis=0, dtype=np.uint32)
-            for name in _COUNTS
-        }
-        if first.row_group is not None:
-            for name in ("group_above", "group_tied", "group_tied_before"):
-                sums[name] = np.sum([getattr(part, name) for part in parts], axis=0,
-                                    dtype=np.uint32)  # fmt: skip
-            groups = [getattr(part, "n_unjudged_groups") for part in parts]  # noqa: B009
-            sums["n_unjudged_groups"] = np.sum(groups, axis=0)
-        total = np.sum([part.n_unjudged for part in parts], axis=0)
-        return replace(first, slices=slices, n_unjudged=total, **sums, **_merge_best(parts))
+        total = Counts.total([Counts.of(part) for part in parts])
+        return replace(first, **total.fields())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save to one ``.npz`` file; the same ranking gives the same bytes."""
@@ -316,45 +297,6 @@ def _check_mergeable(first: Ranking, part: Ranking, number: int) -> None:
     for name, what in (("top_item", "top-k lists"), ("largest_negatives", "negative scores")):
         if (getattr(first, name) is None) != (getattr(part, name) is None):
             raise AlignmentError(f"part {number} has {what} and part 0 has not, or the reverse")
-
-
-def _merge_best(parts: Sequence[Ranking]) -> dict[str, Any]:
-    """Pick the best unjudged items of several slices: by score, then tie order."""
-    item, score, tie = best_first(
-        np.stack([part.best_item for part in parts], 1),
-        np.stack([part.best_score for part in parts], 1),
-        np.stack([part.best_tie for part in parts], 1),
-        1,
-    )
-    unknown = np.any([p.best_item == -2 for p in parts], axis=0)
-    merged: dict[str, Any] = {
-        "best_item": np.where(unknown, -2, item[:, 0]),
-        "best_score": score[:, 0],
-        "best_tie": tie[:, 0],
-    }
-    if parts[0].largest_negatives is not None:
-        scores = np.concatenate([part.largest_negatives for part in parts])
-        merged["largest_negatives"] = np.sort(scores)[::-1][: parts[0].pairs_kept]
-    if parts[0].top_item is not None:
-        lists = [
-            np.concatenate([getattr(part, name) for part in parts], axis=1)
-            for name in ("top_item", "top_score", "top_tie")
-        ]
-        tops = best_first(lists[0], lists[1], lists[2], parts[0].top_item.shape[1])
-        merged |= dict(zip(("top_item", "top_score", "top_tie"), tops, strict=True))
-    return merged
-
-
-def best_first(
-    item: npt.NDArray[np.int64],
-    score: npt.NDArray[np.float64],
-    tie: npt.NDArray[np.int64],
-    k: int,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Return the k best columns of each row: by score, then tie order; -1 is no item."""
-    score = np.where(item < 0, -np.inf, score)
-    order = np.lexsort((tie, -score, item < 0), axis=1)[:, :k]
-    return tuple(np.take_along_axis(a, order, 1) for a in (item, score, tie))  # type: ignore[return-value]
 
 
 def roles_of(

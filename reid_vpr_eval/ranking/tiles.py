@@ -1,32 +1,31 @@
-"""Counting a tile: certain items by sorted scores, doubtful ones by their canonical score."""
+"""Counting a tile: certain scores by their bounds, doubtful ones by their canonical score."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.ranking.counting import Counter
+from reid_vpr_eval.ranking.counting import Counter, bisect
 from reid_vpr_eval.ranking.judged import Groups, Judged
-from reid_vpr_eval.ranking.sources import Rows, Source
+from reid_vpr_eval.ranking.kernels import Kernels
+from reid_vpr_eval.ranking.sources import Rows, Source, TileScores
 
-__all__ = ["Tile", "TileCounter", "count_block"]
+__all__ = ["Lines", "Tile", "TileCounter"]
 
-Array = npt.NDArray[Any]
-Ints = npt.NDArray[np.int64]
-#: From rows and columns in doubt to queries, items and canonical scores.
-Resolve = Callable[[Ints, Ints], tuple[Ints, Ints, npt.NDArray[np.float64]]]
+Array: TypeAlias = npt.NDArray[Any]
+Ints: TypeAlias = npt.NDArray[np.int64]
+Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tile:
-    """Some gallery rows of one stratum, from place `start` on among all counted rows."""
+    """Some gallery rows of one stratum: the columns of tiles."""
 
-    start: int
-    items: npt.NDArray[np.int64]
+    items: Ints
     stratum: int
 
     @property
@@ -37,6 +36,49 @@ class Tile:
         return slice(first, last + 1) if consecutive else self.items
 
 
+class Lines:
+    """The thresholds of some queries, which are the lines of a tile, and how they are counted.
+
+    `resolve` takes rows and columns of a tile and returns queries, items and canonical scores.
+    """
+
+    def __init__(self, groups: Groups, queries: slice, counter: Counter, kernels: Kernels) -> None:
+        self.queries, self._groups, self._counter, self._kernels = queries, groups, counter, kernels
+        start = groups.start[queries.start : queries.stop + 1]
+        self._base = int(start[0])
+        self._start = start - self._base
+        self._threshold = groups.score[start[0] : start[-1]]
+        self._bounds: tuple[Floats, Any, Array, Array] | None = None
+
+    def count(
+        self,
+        scores: Array,
+        margin: Floats,
+        stratum: int,
+        resolve: Callable[[Ints, Ints], tuple[Ints, Ints, Floats]],
+        axis: Literal[0, 1] = 0,
+    ) -> tuple[Ints, Ints]:
+        """Count a tile; return the rows and columns that were in doubt."""
+        low, high = self._around(margin, scores.dtype)
+        placed = self._kernels.place(scores, low, high, self._start, axis)
+        self._counter.add_bins(self.queries, placed.bins, stratum)
+        if len(placed.row):
+            self._counter.add_exact(*resolve(placed.row, placed.column), stratum)
+        return placed.row, placed.column
+
+    def _around(self, margin: Floats, kind: Any) -> tuple[Array, Array]:
+        """Return the bounds of the thresholds, rounded outwards; kept for the next tile."""
+        known = self._bounds
+        if known is not None and known[1] == kind and np.array_equal(known[0], margin):
+            return known[2], known[3]
+        spread = np.repeat(margin, np.diff(self._start))
+        low = downwards(self._threshold - spread, kind)
+        np.maximum(low, np.finfo(kind).min, out=low)  # what is taken out of a tile is -inf
+        high = -downwards(-(self._threshold + spread), kind)
+        self._bounds = (margin, kind, low, high)
+        return low, high
+
+
 class TileCounter:
     """Counts tiles of scores into a :class:`Counter`."""
 
@@ -45,30 +87,91 @@ class TileCounter:
         source: Source,
         judged: Judged,
         groups: Groups,
-        kept: npt.NDArray[np.bool_],
+        asking: npt.NDArray[np.bool_],
         counter: Counter,
+        blocks: Sequence[slice],
     ) -> None:
-        self._source, self._groups, self._kept, self._counter = source, groups, kept, counter
+        self._source, self._groups, self._counter = source, groups, counter
+        self._asking = asking
         order = np.argsort(judged.item, kind="stable")
         self._pair_item, self._pair_query = judged.item[order], judged.query[order]
-        self._n_query = len(groups.start) - 1
+        self._lines = [Lines(groups, block, counter, source.kernels) for block in blocks]
 
-    def count(self, tile: Tile, rows_at_once: int) -> None:
-        """Count one tile for all queries, a block of queries at a time."""
-        prepared = self._source.columns(tile.rows)
+    def prepare(self, number: int) -> Any:
+        """Read and prepare a block of queries."""
+        return self._source.queries(self._lines[number].queries)
+
+    def count(
+        self, tile: Tile, theirs: Any, blocks: Sequence[Any], buffer: Array | None = None
+    ) -> None:
+        """Count some prepared gallery rows for all prepared blocks of queries."""
         pair_query, pair_column = self._judged_in(tile)
-        for start in range(0, self._n_query, rows_at_once):
-            queries = slice(start, min(start + rows_at_once, self._n_query))
-            scores, margin = self._source.tile(queries, prepared)
-            low, high = np.searchsorted(pair_query, (queries.start, queries.stop))
-            scores[pair_query[low:high] - start, pair_column[low:high]] = -np.inf
-            ascending = np.sort(scores, axis=1)
-            self._offer_top(tile, queries, scores, margin, ascending)
+        for lines, ours in zip(self._lines, blocks, strict=True):
+            found = self._source.tile(ours, theirs, buffer)
+            low, high = np.searchsorted(pair_query, (lines.queries.start, lines.queries.stop))
+            row, column = pair_query[low:high] - lines.queries.start, pair_column[low:high]
+            found.scores[row, column] = -np.inf
             if self._counter.pairs_kept:
-                self._offer_negatives(tile, queries, scores, margin)
-            self._count_block(tile, queries, scores, margin, ascending)
+                self._offer_negatives(tile, lines.queries, found)
+            self._count_lines(lines, tile, ours, theirs, found, 0)
 
-    def _judged_in(self, tile: Tile) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def count_square(
+        self, one: int, other: int, blocks: Sequence[Any], buffer: Array | None = None
+    ) -> None:
+        """Count two blocks of the same items against each other, in one tile.
+
+        The judged pairs are the same in both directions.
+        """
+        ours, theirs = self._lines[one], self._lines[other]
+        tiles = [Tile(np.arange(lines.queries.start, lines.queries.stop), 0)
+                 for lines in (ours, theirs)]  # fmt: skip
+        pair_query, pair_column = self._judged_in(tiles[1])
+        low, high = np.searchsorted(pair_query, (ours.queries.start, ours.queries.stop))
+        found = self._source.tile(blocks[one], blocks[other], buffer)
+        row, column = pair_query[low:high] - ours.queries.start, pair_column[low:high]
+        found.scores[row, column] = -np.inf
+        self._count_lines(ours, tiles[1], blocks[one], blocks[other], found, 0)
+        if one != other:
+            self._count_lines(theirs, tiles[0], blocks[one], blocks[other], found, 1)
+
+    def _count_lines(
+        self, lines: Lines, tile: Tile, ours: Any, theirs: Any, found: TileScores,
+        axis: Literal[0, 1],
+    ) -> None:  # fmt: skip
+        """Count a tile for the queries on one of its axes, the items are on the other."""
+        margin = found.column_margin if axis else found.row_margin
+
+        def resolve(row: Ints, column: Ints) -> tuple[Ints, Ints, Floats]:
+            line, place = (column, row) if axis else (row, column)
+            query, item = line + lines.queries.start, tile.items[place]
+            crowded = len(row) > self._source.kernels.SHARE_FOR_DOUBLE * found.scores.size
+            if crowded and not self._source.exact and found.scores.dtype != np.float64:
+                open_ = self._settle(lines, tile.stratum, ours, theirs, row, column, axis)
+                row, column, query, item = row[open_], column[open_], query[open_], item[open_]
+            return query, item, self._source.exactly(ours, theirs, row, column)
+
+        self._offer_top(lines.queries, tile, ours, theirs, found.scores, margin, axis)
+        lines.count(found.scores, margin, tile.stratum, resolve, axis)
+
+    def _settle(
+        self, lines: Lines, stratum: int, ours: Any, theirs: Any, row: Ints, column: Ints,
+        axis: Literal[0, 1],
+    ) -> npt.NDArray[np.bool_]:  # fmt: skip
+        """Count what a product in float64 decides; return what is in doubt still."""
+        wide = self._source.tile(ours, theirs, double=True)
+        value = wide.scores[row, column]
+        line = column if axis else row
+        margin = (wide.column_margin if axis else wide.row_margin)[line]
+        query = line + lines.queries.start
+        start, end = self._groups.start[query], self._groups.start[query + 1]
+        surely = bisect(self._groups.score, start, end, np.nextafter(value - margin, -np.inf))
+        perhaps = bisect(self._groups.score, start, end, np.nextafter(value + margin, np.inf))
+        open_ = surely != perhaps
+        sure = ~open_
+        self._counter.add_placed(query[sure], (surely - start)[sure], stratum)
+        return open_
+
+    def _judged_in(self, tile: Tile) -> tuple[Ints, Ints]:
         """Return query and column of the judged pairs in a tile, by query."""
         low = np.searchsorted(self._pair_item, tile.items, side="left")
         high = np.searchsorted(self._pair_item, tile.items, side="right")
@@ -79,103 +182,49 @@ class TileCounter:
         return query[order], column[order]
 
     def _offer_top(
-        self, tile: Tile, queries: slice, scores: Array, margin: Array, ascending: Array
-    ) -> None:
+        self, queries: slice, tile: Tile, ours: Any, theirs: Any, scores: Array, margin: Floats,
+        axis: Literal[0, 1],
+    ) -> None:  # fmt: skip
         """Offer what may belong to the top lists, scored canonically."""
         k = self._counter.top_item.shape[1]
+        best = scores.max(axis=1 - axis)
         floor = self._counter.floor_of_top(queries) - margin
-        if ascending.shape[1] >= k:
-            floor = np.maximum(floor, ascending[:, -k] - 2 * margin)
-        floor = _downwards(floor, scores.dtype)
-        alive = (ascending[:, -1] >= floor) & self._kept[queries, tile.stratum]
-        rows = np.flatnonzero(alive & (ascending[:, -1] > -np.inf))
-        if not len(rows):
+        asking = self._asking[queries, tile.stratum] & (best > -np.inf)
+        alive = np.flatnonzero(asking & (best >= downwards(floor, scores.dtype)))
+        if not len(alive):
             return
-        part = scores[rows]
-        place, column = np.nonzero((part >= floor[rows, None]) & (part > -np.inf))
-        query, item = rows[place] + queries.start, tile.items[column]
-        self._counter.add_top(query, item, self._source.pairs(query, item))
+        part = scores[alive] if axis == 0 else scores[:, alive].T
+        kth = best[alive] if k == 1 else _kth_largest(part, k)
+        floor = downwards(np.maximum(floor[alive], kth - 2 * margin[alive]), scores.dtype)
+        line, place = np.nonzero((part >= floor[:, None]) & (part > -np.inf))
+        line = alive[line]
+        row, column = (place, line) if axis else (line, place)
+        score = self._source.exactly(ours, theirs, row, column)
+        self._counter.add_top(line + queries.start, tile.items[place], score)
 
-    def _offer_negatives(
-        self, tile: Tile, queries: slice, scores: Array, margin: Array
-    ) -> None:
+    def _offer_negatives(self, tile: Tile, queries: slice, found: TileScores) -> None:
         """Offer what may belong to the pooled largest negative scores, scored canonically."""
-        rows = np.flatnonzero(self._kept[queries, tile.stratum])
-        part = scores[rows]
+        rows = np.flatnonzero(self._asking[queries, tile.stratum])
+        part, margin = found.scores[rows], found.row_margin[rows]
         wanted = self._counter.pairs_kept
-        floor = np.full(len(rows), self._counter.floor_of_negatives) - margin[rows]
+        floor = np.full(len(rows), self._counter.floor_of_negatives) - margin
         if part.size > wanted:
-            sure = np.partition(part - margin[rows, None], part.size - wanted, axis=None)
-            floor = np.maximum(floor, sure[part.size - wanted] - margin[rows])
+            sure = np.partition(part - margin[:, None], part.size - wanted, axis=None)
+            floor = np.maximum(floor, sure[part.size - wanted] - margin)
         place, column = np.nonzero((part >= floor[:, None]) & (part > -np.inf))
         query, item = rows[place] + queries.start, tile.items[column]
         self._counter.add_negatives(self._source.pairs(query, item))
 
-    def _count_block(
-        self, tile: Tile, queries: slice, scores: Array, margin: Array, ascending: Array
-    ) -> None:
-        def resolve(row: Ints, column: Ints) -> tuple[Ints, Ints, npt.NDArray[np.float64]]:
-            query, item = row + queries.start, tile.items[column]
-            return query, item, self._source.pairs(query, item)
 
-        count_block(self._counter, self._groups, queries, scores, margin, ascending,
-                    tile.stratum, resolve)  # fmt: skip
+def _kth_largest(lines: Array, k: int) -> Array:
+    """Return the k-th largest value of each line, or -inf where there are fewer."""
+    if lines.shape[1] < k:
+        return np.full(len(lines), -np.inf, lines.dtype)
+    place = lines.shape[1] - k
+    return np.asarray(np.partition(lines, place, axis=1)[:, place])
 
 
-def count_block(
-    counter: Counter,
-    groups: Groups,
-    queries: slice,
-    scores: Array,
-    margin: Array,
-    ascending: Array,
-    stratum: int,
-    resolve: Resolve,
-) -> None:
-    """Count a block of queries: what is surely above, then what is in doubt.
-
-    `scores` (rows, columns) are within `margin` of the canonical ones, `ascending` is the same
-    sorted by row; `resolve` turns rows and columns in doubt into query, item and canonical score.
-    """
-    start = groups.start[queries.start : queries.stop + 1]
-    base = int(start[0])
-    threshold = groups.score[base : start[-1]]
-    spread = np.repeat(margin, np.diff(start))
-    low = _downwards(threshold - spread, scores.dtype)
-    high = -_downwards(-(threshold + spread), scores.dtype)
-    above = np.zeros(len(threshold), np.int64)
-    doubtful: list[tuple[Ints, ...]] = []
-    width = scores.shape[1]
-    has = np.flatnonzero(np.diff(start))
-    first = start[has] - base
-    for row in has[ascending[has, -1] >= low[first]]:
-        group = slice(start[row] - base, start[row + 1] - base)
-        line = ascending[row]
-        surely = line.searchsorted(high[group], side="right")
-        maybe = line.searchsorted(low[group], side="left")
-        above[group] = width - surely
-        if (surely > maybe).any():
-            doubtful.append(_in_doubt(row, scores[row], low[group], high[group]))
-    counter.add_certain(base, above, stratum)
-    if doubtful:
-        row, column, counted = (np.concatenate(parts) for parts in zip(*doubtful, strict=True))
-        query, item, score = resolve(row, column)
-        counter.add_exact(query, item, score, stratum, counted)
-
-
-def _in_doubt(
-    row: int, scores: Array, low: Array, high: Array
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return row, column and number of thresholds surely below, of the scores in doubt."""
-    column = np.flatnonzero((scores >= low[0]) & (scores > -np.inf))
-    value = scores[column]
-    surely_above = np.searchsorted(high, value, side="left")
-    doubt = np.searchsorted(low, value, side="right") > surely_above
-    column = column[doubt]
-    return np.full(len(column), row), column, surely_above[doubt]
-
-
-def _downwards(values: npt.NDArray[np.float64], kind: Any) -> Array:
+def downwards(values: Floats, kind: Any) -> Array:
     """Round float64 to a type, never upwards."""
     with np.errstate(over="ignore"):
         rounded = values.astype(kind)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -58,6 +58,8 @@ class Embeddings:
     >>> scores.n_query, scores.n_gallery, scores.dim
     (1, 2, 2)
     """
+
+    kind: ClassVar[str] = "features"
 
     query: Array
     gallery: Array
@@ -126,6 +128,16 @@ class Embeddings:
         for name, rows in (("bad_query", ours), ("bad_gallery", theirs)):
             mask = getattr(self, name)
             object.__setattr__(part, name, None if mask is None else mask[rows])
+        return part
+
+    def take_queries(self, rows: slice) -> Embeddings:
+        """Return the embeddings of some queries, with the same gallery; nothing is copied."""
+        part = object.__new__(Embeddings)
+        bad = self.bad_query
+        for name, value in (("query", self.query[rows]), ("gallery", self.gallery),
+                            ("metric", self.metric), ("bad_gallery", self.bad_gallery),
+                            ("bad_query", None if bad is None else bad[rows])):  # fmt: skip
+            object.__setattr__(part, name, value)
         return part
 
     def fingerprint(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +52,8 @@ class RankedLists:
     >>> RankedLists([[3, 0, -1]]).depth
     array([2])
     """
+
+    kind: ClassVar[str] = "lists"
 
     indices: Array
     scores: npt.NDArray[np.float64] | None
@@ -119,6 +121,10 @@ class RankedLists:
         rows = np.asarray(query_rows)
         scores = None if self.scores is None else self.scores[rows]
         return RankedLists(self.indices[rows], scores, higher_is_better=self.higher_is_better)
+
+    def take_queries(self, rows: slice) -> RankedLists:
+        """Return the lists of some queries."""
+        return self.take(np.arange(self.n_query)[rows])
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the content."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +49,8 @@ class ScoreMatrix:
     2
     """
 
+    kind: ClassVar[str] = "matrix"
+
     array: Array
     higher_is_better: bool
 
@@ -81,6 +83,13 @@ class ScoreMatrix:
         """Return the scores of these rows and columns (positions or masks)."""
         part = self.array[np.asarray(query_rows)][:, np.asarray(gallery_rows)]
         return ScoreMatrix(part, higher_is_better=self.higher_is_better)
+
+    def take_queries(self, rows: slice) -> ScoreMatrix:
+        """Return the scores of some queries; nothing is copied."""
+        part = object.__new__(ScoreMatrix)
+        object.__setattr__(part, "array", self.array[rows])
+        object.__setattr__(part, "higher_is_better", self.higher_is_better)
+        return part
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the content."""
