@@ -193,12 +193,14 @@ class TileCounter:
         alive = np.flatnonzero(asking & (best >= downwards(floor, scores.dtype)))
         if not len(alive):
             return
-        part = scores[alive] if axis == 0 else scores[:, alive].T
-        kth = best[alive] if k == 1 else _kth_largest(part, k)
-        floor = downwards(np.maximum(floor[alive], kth - 2 * margin[alive]), scores.dtype)
-        line, place = np.nonzero((part >= floor[:, None]) & (part > -np.inf))
-        line = alive[line]
-        row, column = (place, line) if axis else (line, place)
+        kth = best[alive]
+        if k > 1:
+            kth = _kth_largest(scores[alive] if axis == 0 else scores[:, alive].T, k)
+        least = np.full(len(best), np.inf, scores.dtype)
+        least[alive] = downwards(np.maximum(floor[alive], kth - 2 * margin[alive]), scores.dtype)
+        np.maximum(least, np.finfo(scores.dtype).min, out=least)
+        row, column = self._source.kernels.at_least(scores, least, axis)
+        line, place = (column, row) if axis else (row, column)
         score = self._source.exactly(ours, theirs, row, column)
         self._counter.add_top(line + queries.start, tile.items[place], score)
 

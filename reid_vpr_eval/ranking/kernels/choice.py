@@ -50,6 +50,12 @@ class Kernels(Protocol):
         """Return the canonical score of ``ours[row]`` with ``theirs[column]``, one by one."""
         ...
 
+    def at_least(
+        self, scores: Array, least: Array, axis: Literal[0, 1] = 0, /
+    ) -> tuple[Ints, Ints]:
+        """Return rows and columns of the scores that reach the least one of their line."""
+        ...
+
     def place(
         self, scores: Array, low: Array, high: Array, start: Ints, axis: Literal[0, 1] = 0, /
     ) -> Placed:

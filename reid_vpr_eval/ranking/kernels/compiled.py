@@ -14,7 +14,7 @@ import numpy.typing as npt
 from reid_vpr_eval.ranking.kernels import plain
 from reid_vpr_eval.ranking.kernels.plain import Placed
 
-__all__ = ["lengths", "pair_scores", "place", "unit"]
+__all__ = ["at_least", "lengths", "pair_scores", "place", "unit"]
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
@@ -51,6 +51,18 @@ def pair_scores(
     score = _distances if squared_distance else _products
     score(ours, theirs, row, column, out)
     return out
+
+
+def at_least(scores: Array, least: Array, axis: Literal[0, 1] = 0) -> tuple[Ints, Ints]:
+    """Return rows and columns of the scores that reach the least one of their line."""
+    fill = _rows_at_least if axis == 0 else _columns_at_least
+    size = _FIRST_GUESS
+    while True:
+        row, column = np.empty(size, np.int64), np.empty(size, np.int64)
+        found = fill(scores, least, row, column)
+        if found <= size:
+            return row[:found], column[:found]
+        size = found
 
 
 def place(scores: Array, low: Array, high: Array, start: Ints, axis: Literal[0, 1] = 0) -> Placed:
@@ -157,6 +169,35 @@ def _above(low: Array, begin: int, end: int, value: float) -> int:  # pragma: no
             base += half
         size -= half
     return base - begin + 1
+
+
+@compiled
+def _rows_at_least(
+    scores: Array, least: Array, row: Ints, column: Ints
+) -> int:  # pragma: no cover
+    found = 0
+    for i in range(scores.shape[0]):
+        if least[i] < np.inf:
+            for j in range(scores.shape[1]):
+                if scores[i, j] >= least[i]:
+                    if found < len(row):
+                        row[found], column[found] = i, j
+                    found += 1
+    return found
+
+
+@compiled
+def _columns_at_least(
+    scores: Array, least: Array, row: Ints, column: Ints
+) -> int:  # pragma: no cover
+    found = 0
+    for i in range(scores.shape[0]):
+        for j in range(scores.shape[1]):
+            if scores[i, j] >= least[j]:
+                if found < len(row):
+                    row[found], column[found] = i, j
+                found += 1
+    return found
 
 
 @compiled

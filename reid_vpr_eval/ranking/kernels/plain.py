@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from reid_vpr_eval.ranking import canonical
 
-__all__ = ["Placed", "lengths", "pair_scores", "place", "unit"]
+__all__ = ["Placed", "at_least", "lengths", "pair_scores", "place", "unit"]
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
@@ -49,6 +49,16 @@ def pair_scores(
 ) -> npt.NDArray[np.float64]:
     """Return the canonical score of ``ours[row]`` with ``theirs[column]``, one by one."""
     return canonical.pair_scores(ours, theirs, row, column, squared_distance=squared_distance)
+
+
+def at_least(scores: Array, least: Array, axis: Literal[0, 1] = 0) -> tuple[Ints, Ints]:
+    """Return rows and columns of the scores that reach the least one of their line."""
+    some = np.flatnonzero(least < np.inf)
+    if axis == 0 and len(some) < len(least) // 2:
+        row, column = np.nonzero(scores[some] >= least[some, None])
+        return some[row], column
+    row, column = np.nonzero(scores >= (least[:, None] if axis == 0 else least))
+    return row, column
 
 
 def place(scores: Array, low: Array, high: Array, start: Ints, axis: Literal[0, 1] = 0) -> Placed:
