@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from reid_vpr_eval.relevance.pairs import NoPositive
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["by_column", "stratum_matrix"]
+__all__ = ["by_column", "means_by", "stratum_matrix"]
 
 
 def by_column(
@@ -55,8 +55,6 @@ def by_column(
     >>> dict(zip(table["value"], table["mean"]))
     {'day': 1.0, 'night': 0.0}
     """
-    import pandas as pd
-
     names = [_mean_only(name) for name in metrics]
     column = np.asarray(values)
     if column.shape != (ranking.n_query,):
@@ -68,12 +66,23 @@ def by_column(
         ranking, names, ties=ties, no_positive=no_positive, unretrieved="zero",
         missing_query="zero",
     )  # fmt: skip
+    return means_by({name: computed.per_query(name) for name in names}, computed.evaluated, column)
+
+
+def means_by(
+    per_query: Mapping[str, npt.NDArray[np.float64]],
+    evaluated: npt.NDArray[np.bool_],
+    column: npt.NDArray[Any],
+) -> pd.DataFrame:
+    """Average the values of evaluated queries for each value of a query column."""
+    import pandas as pd
+
     rows: list[tuple[Any, str, float, int, int]] = []
     for value in np.unique(column):
         mine = column == value
-        inside = mine & computed.evaluated
-        for name in names:
-            found = computed.per_query(name)[inside]
+        inside = mine & evaluated
+        for name, values in per_query.items():
+            found = values[inside]
             mean = exact_mean(found) if len(found) else float("nan")
             rows.append((value.item(), name, mean, int(inside.sum()), int(mine.sum())))
     return pd.DataFrame(rows, columns=["value", "metric", "mean", "n_evaluated", "n_query"])

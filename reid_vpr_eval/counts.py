@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -14,13 +15,18 @@ from reid_vpr_eval.protocol import Protocol
 from reid_vpr_eval.ranking import Ranking
 from reid_vpr_eval.relevance import Relevance
 
-__all__ = ["Expected", "check_counts", "counts_after", "counts_before"]
+__all__ = ["Expected", "check_counts", "check_found", "counts_after", "counts_before"]
 
 Expected: TypeAlias = Literal["enforce", "warn", "ignore"]
 
 
 def check_counts(protocol: Protocol, relevance: Relevance, expected: Expected) -> None:
-    """Compare the counts with the published ones.
+    """Compare the counts of a relevance with the published ones; see :func:`check_found`."""
+    check_found(protocol, counts_before(relevance), expected)
+
+
+def check_found(protocol: Protocol, found: Mapping[str, int], expected: Expected) -> None:
+    """Compare counts with the published ones.
 
     Raises
     ------
@@ -29,7 +35,6 @@ def check_counts(protocol: Protocol, relevance: Relevance, expected: Expected) -
     """
     if expected not in ("enforce", "warn", "ignore"):
         raise ProtocolError(f"expected = {expected!r}: one of enforce, warn, ignore is needed")
-    found = counts_before(relevance)
     wrong = []
     for name, wanted in protocol.expected.model_dump().items():
         accepted = wanted if isinstance(wanted, list) else [wanted]
@@ -46,7 +51,7 @@ def check_counts(protocol: Protocol, relevance: Relevance, expected: Expected) -
             f"{text}. Something is missing, twice there or read differently; evaluate with "
             "expected='warn' (--expected warn) if this is meant"
         )
-    warnings.warn(text, EvaluationWarning, stacklevel=3)
+    warnings.warn(text, EvaluationWarning, stacklevel=4)
 
 
 def counts_before(relevance: Relevance) -> dict[str, int]:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from reid_vpr_eval.alignment import pool_queries, prepare, warn_of_doubles
 from reid_vpr_eval.counts import Expected, check_counts, counts_after
+from reid_vpr_eval.dense import evaluate_blocks, pairs_ahead
 from reid_vpr_eval.draws import draw_codes, drawn_for_each, draws_of, expected_over_draws
 from reid_vpr_eval.errors import AlignmentError, NotCountedError, RelevanceError
 from reid_vpr_eval.metrics import TIES, MetricValues, parse
@@ -28,7 +29,7 @@ from reid_vpr_eval.relevance import Relevance
 from reid_vpr_eval.result import Result, curve_table
 from reid_vpr_eval.rules import judge
 from reid_vpr_eval.samples import Samples
-from reid_vpr_eval.scores import RankedLists, Scores
+from reid_vpr_eval.scores import Embeddings, RankedLists, ScoreMatrix, Scores
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,15 +158,25 @@ def _evaluate_one(
     started = time.perf_counter()
     names = [parse(name) for name in protocol.report.metrics]
     warn_of_doubles(query, gallery, scores)
-    relevance = judge(protocol, query, gallery, truth=truth)
-    check_counts(protocol, relevance, expected)
-    _check_positives(relevance)
-    ranking = _rank(protocol, gallery, scores, relevance, counting)
     policies: dict[str, Any] = {
         "no_positive": protocol.no_positive,
         "unretrieved": unretrieved,
         "missing_query": missing_query,
     }
+    many = keep_ranking is not True and pairs_ahead(protocol, query, gallery).sum() > _KEPT_PAIRS
+    if many and isinstance(scores, Embeddings | ScoreMatrix):
+        steps = counting.pop("progress", None)
+        fields = evaluate_blocks(
+            protocol, query, gallery, scores, expected=expected, policies=policies, by=by,
+            rank_block=lambda part, judged: _rank(protocol, gallery, part, judged, counting),
+            progress=steps,
+        )  # fmt: skip
+        return Result(protocol=protocol, inputs=_inputs(query, gallery, scores),
+                      environment=environment(time.perf_counter() - started), **fields)  # fmt: skip
+    relevance = judge(protocol, query, gallery, truth=truth)
+    check_counts(protocol, relevance, expected)
+    _check_positives(relevance)
+    ranking = _rank(protocol, gallery, scores, relevance, counting)
     readings = readings_of(protocol, ranking, relevance)
     ties, evaluated = all_ties(readings, protocol, query, policies)
     kept = keep_ranking is True or (keep_ranking == "auto" and len(ranking.item) <= _KEPT_PAIRS)
@@ -370,11 +381,11 @@ def _inputs(query: Samples, gallery: Samples, scores: Scores) -> dict[str, Any]:
         "gallery": gallery.fingerprint(),
         "scores_fingerprint": scores.fingerprint(),
         "scores": {
-            "Embeddings": "features",
-            "ScoreMatrix": "a matrix of similarities" if getattr(scores, "higher_is_better", True)
+            "features": "features",
+            "matrix": "a matrix of similarities" if getattr(scores, "higher_is_better", True)
             else "a matrix of distances",
-            "RankedLists": "ranked lists",
-        }[type(scores).__name__],
+            "lists": "ranked lists",
+        }[scores.kind],
         "metric": getattr(scores, "metric", None),
     }  # fmt: skip
     return inputs

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from reid_vpr_eval.breakdowns import by_column
 from reid_vpr_eval.metrics import TIES, compute, parse
-from reid_vpr_eval.metrics.compute import chance, exact_mean
+from reid_vpr_eval.metrics.compute import Values, chance, exact_mean
 from reid_vpr_eval.protocol import Protocol
 from reid_vpr_eval.ranking import Ranking
 from reid_vpr_eval.relevance import Relevance
@@ -19,7 +19,7 @@ from reid_vpr_eval.samples import Samples
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["all_ties", "breakdowns_by", "chances", "readings_of"]
+__all__ = ["all_ties", "breakdowns_by", "chances", "macro_mean", "readings_of", "values_by"]
 
 
 def readings_of(
@@ -48,20 +48,27 @@ def all_ties(
 ) -> tuple[dict[str, dict[str, float]], npt.NDArray[np.bool_]]:
     """Compute every metric with equal scores read in each of the four ways."""
     out: dict[str, dict[str, float]] = {name: {} for name in readings}
-    evaluated = np.ones(query.n, bool)
-    rankings = {id(ranking): ranking for ranking, _ in readings.values()}
     for ties in TIES:
-        for number, (key, ranking) in enumerate(rankings.items()):
-            mine = {n: own for n, (r, own) in readings.items() if id(r) == key}
-            values = compute(ranking, list(mine.values()), ties=ties, **policies)
-            evaluated = values.evaluated if number == 0 else evaluated
-            for name, own in mine.items():
-                macro = protocol.evaluation.macro
-                if macro and parse(own).metric.aggregate == "mean":
-                    out[name][ties] = _macro(values.per_query(own), query, macro)
-                else:
-                    out[name][ties] = values[own]
-    return out, evaluated
+        found = values_by(readings, ties, policies)
+        for name, (values, own) in found.items():
+            out[name][ties] = values[own]
+            if protocol.evaluation.macro and parse(own).metric.aggregate == "mean":
+                out[name][ties] = macro_mean(values.per_query(own), query, protocol)
+        first, _ = next(iter(found.values()))
+    return out, first.evaluated
+
+
+def values_by(
+    readings: Mapping[str, tuple[Ranking, str]], ties: str, policies: Mapping[str, Any]
+) -> dict[str, tuple[Values, str]]:
+    """Compute every metric with equal scores read in one way; return values and name in them."""
+    rankings = {id(ranking): ranking for ranking, _ in readings.values()}
+    found: dict[str, tuple[Values, str]] = {}
+    for key, ranking in rankings.items():
+        mine = {name: own for name, (r, own) in readings.items() if id(r) == key}
+        values = compute(ranking, list(mine.values()), ties=ties, **policies)
+        found |= {name: (values, own) for name, own in mine.items()}
+    return {name: found[name] for name in readings}
 
 
 def chances(
@@ -93,8 +100,11 @@ def breakdowns_by(
     return pd.concat(tables, ignore_index=True) if tables else None
 
 
-def _macro(values: npt.NDArray[np.float64], query: Samples, columns: list[str]) -> float:
-    """Average over the groups of some columns first, then over the groups."""
+def macro_mean(
+    values: npt.NDArray[np.float64], query: Samples, protocol: Protocol
+) -> float:
+    """Average over the groups of the protocol's columns first, then over the groups."""
+    columns = protocol.evaluation.macro
     inside = ~np.isnan(values)
     keys = [np.unique(query.keys(column), return_inverse=True)[1] for column in columns]
     _, group = np.unique(np.stack(keys)[:, inside], axis=1, return_inverse=True)

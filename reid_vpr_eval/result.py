@@ -24,7 +24,7 @@ from reid_vpr_eval.tables import csv_bytes, json_bytes, read_json, read_table, r
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["NO_INTERVAL", "Result", "curve_table"]
+__all__ = ["NO_INTERVAL", "Result", "curve_of", "curve_table"]
 
 SCHEMA = "reid_vpr_eval.result"
 VERSION = 1
@@ -229,8 +229,6 @@ class Result:
 
 def curve_table(ranking: Ranking, protocol: Protocol, metric: str, k_max: int) -> pd.DataFrame:
     """Compute a metric at every cut-off from 1 to `k_max`, as a tidy table."""
-    import pandas as pd
-
     values = compute(
         ranking,
         [f"{metric}@{k}" for k in range(1, k_max + 1)],
@@ -239,11 +237,18 @@ def curve_table(ranking: Ranking, protocol: Protocol, metric: str, k_max: int) -
         unretrieved="zero",
         missing_query="zero",
     )
-    rows = [
-        ("", protocol.name, metric, k, values[f"{metric}@{k}"], None, None,
-         int(values.evaluated.sum()))
-        for k in range(1, k_max + 1)
-    ]  # fmt: skip
+    found = {k: values[f"{metric}@{k}"] for k in range(1, k_max + 1)}
+    return curve_of(protocol, metric, found, int(values.evaluated.sum()))
+
+
+def curve_of(
+    protocol: Protocol, metric: str, values: Mapping[int, float], n_evaluated: int
+) -> pd.DataFrame:
+    """Return values by cut-off as a tidy table."""
+    import pandas as pd
+
+    rows = [("", protocol.name, metric, k, value, None, None, n_evaluated)
+            for k, value in values.items()]  # fmt: skip
     return pd.DataFrame(rows, columns=list(_CURVE_COLUMNS))
 
 

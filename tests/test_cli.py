@@ -481,7 +481,8 @@ def test_interrupting_leaves_no_half_written_run(tmp_path: Path, after: float) -
 @pytest.mark.parametrize(
     "library",
     [
-        "try:\n    time.sleep(2)\nexcept BaseException as error:\n    raise ValueError from error\n",
+        "try:\n    time.sleep(2)\n"
+        "except BaseException as error:\n    raise ValueError from error\n",
         "try:\n    time.sleep(2)\nexcept BaseException:\n    pass\n",
         "import weakref\nclass A: pass\na = A()\n"
         "ref = weakref.ref(a, lambda _: time.sleep(2))\ndel a\n",
@@ -491,9 +492,10 @@ def test_interrupting_leaves_no_half_written_run(tmp_path: Path, after: float) -
 def test_interrupting_an_import_that_hides_it(tmp_path: Path, library: str) -> None:
     (tmp_path / "hides_it.py").write_text("import time\n" + library)
     code = (
-        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import reid_vpr_eval.cli.base as base; "
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); "
+        "import time; import reid_vpr_eval.cli.base as base; "
         "base.load = lambda: __import__('hides_it'); "
-        "base.app.command('slow')(base.guarded(lambda: [base.load(), __import__('time').sleep(9)]))"
+        "base.app.command('slow')(base.guarded(lambda: [base.load(), time.sleep(9)]))"
     )
     assert interrupted(code, 1.0, "slow") == SAYS_INTERRUPTED
 

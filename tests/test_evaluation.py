@@ -446,3 +446,58 @@ def test_rows_are_called_by_id_then_path_then_number(columns: Any, called: list[
     features = rve.Embeddings(np.eye(7)[:4], np.eye(7))
     result = rve.evaluate("labels", labelled(4, **columns), gallery, features, expected="ignore")
     assert result.per_query["query_id"].tolist() == called
+
+
+# --- more judged pairs than are kept ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("by", [(), ("camera",)])
+@pytest.mark.parametrize("where", ["none", "first", "middle", "last"])
+@pytest.mark.parametrize("protocol", ["labels", "cameras"])
+def test_blocks_of_queries_give_the_same_result(
+    monkeypatch: pytest.MonkeyPatch, protocol: str, where: str, by: tuple[str, ...]
+) -> None:
+    rng = np.random.default_rng(3)
+    label = np.arange(60) % 4
+    lone = list({"none": range(0), "first": range(3), "middle": range(27, 33),
+                 "last": range(57, 60)}[where])  # fmt: skip
+    label[lone] = 10 + np.arange(len(lone))  # a block of these may have no positive at all
+    samples = rve.Samples.from_columns(label=label, camera=rng.integers(0, 3, 60))
+    vectors = (np.eye(16)[label] + rng.normal(size=(60, 16)).round(1)).astype(np.float32)
+    scores = rve.Embeddings(vectors, vectors)
+    rule: dict[str, Any] = {"kind": "label"}
+    if protocol == "cameras":
+        rule["different"] = ["camera"]
+    made = rve.Protocol.from_dict({
+        "name": "dense", "relevance": rule,
+        "report": {"metrics": ["mAP", "CMC@1", "mINP", "MeanR", "NDCG@5"]},
+        "expected": {"n_query": 60},
+    })  # fmt: skip
+    whole = rve.evaluate(made, samples, samples, scores, by=by, top_k=3, keep_ranking=True)
+    monkeypatch.setattr("reid_vpr_eval.evaluation._KEPT_PAIRS", 300)
+    monkeypatch.setattr("reid_vpr_eval.dense._PAIRS_AT_ONCE", 60)
+    steps: list[tuple[int, int]] = []
+    parts = rve.evaluate(made, samples, samples, scores, by=by, top_k=3,
+                         progress=lambda done, total: steps.append((done, total)))  # fmt: skip
+    assert parts.ranking is None
+    assert len(steps) > 3
+    assert steps[-1][0] == steps[-1][1]
+    assert parts.document() == whole.document()
+    pd.testing.assert_frame_equal(parts.per_query, whole.per_query)
+    assert parts.rankings is not None
+    assert whole.rankings is not None
+    pd.testing.assert_frame_equal(parts.rankings, whole.rankings)
+    if by:
+        assert parts.breakdowns is not None
+        assert whole.breakdowns is not None
+        pd.testing.assert_frame_equal(parts.breakdowns, whole.breakdowns)
+
+
+def test_blocks_of_queries_refuse_what_needs_all_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = rve.Samples.from_columns(label=np.zeros(30, int))
+    scores = rve.Embeddings(np.eye(30), np.eye(30))
+    made = rve.Protocol.from_dict({"name": "dense", "relevance": {"kind": "label"},
+                                   "report": {"metrics": ["MedR"]}})  # fmt: skip
+    monkeypatch.setattr("reid_vpr_eval.evaluation._KEPT_PAIRS", 10)
+    with pytest.raises(rve.NotCountedError, match="MedR needs the counts of all queries"):
+        rve.evaluate(made, samples, samples, scores)

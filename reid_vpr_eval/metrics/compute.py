@@ -20,7 +20,10 @@ from reid_vpr_eval.metrics.views import Floats, View
 from reid_vpr_eval.ranking import Ranking
 from reid_vpr_eval.relevance.pairs import NoPositive
 
-__all__ = ["TIES", "MetricValues", "Values", "chance", "compute", "exact_mean", "rsum", "view_of"]
+__all__ = [
+    "TIES", "MetricValues", "Values", "chance", "chance_values", "compute", "exact_mean", "rsum",
+    "view_of",
+]  # fmt: skip
 
 #: How equal scores may be read.
 TIES = ("expected", "optimistic", "pessimistic", "index")
@@ -211,6 +214,20 @@ def chance(
 
     Metrics over pooled scores have one only where it does not depend on the data.
     """
+    names = list(map(parse, metrics))
+    pooled = {str(name): float(name.metric.chance) for name in names
+              if name.metric.aggregate == "pooled" and name.metric.chance != "none"}  # fmt: skip
+    rest = [name for name in names if name.metric.aggregate != "pooled"]
+    return {**pooled, **chance_values(ranking, rest, no_positive=no_positive)}
+
+
+def chance_values(
+    ranking: Ranking,
+    metrics: Sequence[str | MetricName],
+    *,
+    no_positive: NoPositive | None = None,
+) -> Values:
+    """Return the expectation of each metric without information, for every query and the mean."""
     reading = Reading.of(ranking).at_random()
     policy = _policy(ranking, reading, no_positive or ranking.no_positive, "zero")
 
@@ -220,15 +237,13 @@ def chance(
         return Expected(groups, lambda: groups)
 
     view = Expected(reading, lambda: Reading.of(ranking, graded=True).at_random(), grouped)
-    out: dict[str, float] = {}
+    per_query: dict[str, Floats] = {}
+    values: dict[str, float] = {}
     for name in map(parse, metrics):
-        if name.metric.aggregate == "pooled":
-            if name.metric.chance != "none":
-                out[str(name)] = float(name.metric.chance)
-            continue
         found = name.apply(view, ranking.n_gallery_ranked)
-        out[str(name)] = _aggregate(name, _apply(name, found, policy), view, policy)
-    return out
+        per_query[str(name)] = _apply(name, found, policy)
+        values[str(name)] = _aggregate(name, per_query[str(name)], view, policy)
+    return Values(values, per_query, policy.evaluated)
 
 
 def rsum(first: Mapping[str, float], second: Mapping[str, float]) -> float:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +46,7 @@ def slices_of(task: Task, part: Part, at_least: int = 1) -> list[Part]:
     work = float(task.scores.n_query) * getattr(task.scores, "dim", 1) * rows
     pieces = max(at_least, int(min(-(-work // _WORK_OF_SLICE), rows // _SMALLEST_SLICE)), 1)
     edges = np.linspace(*part, min(pieces, rows) + 1).astype(int).tolist()
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(pairwise(edges))
 
 
 def _stepper(total: int, progress: Progress | None) -> Callable[[], None]:

@@ -169,7 +169,7 @@ class TileCounter:
         open_ = surely != perhaps
         sure = ~open_
         self._counter.add_placed(query[sure], (surely - start)[sure], stratum)
-        return open_
+        return np.asarray(open_)
 
     def _judged_in(self, tile: Tile) -> tuple[Ints, Ints]:
         """Return query and column of the judged pairs in a tile, by query."""

@@ -12,8 +12,8 @@ from reid_vpr_eval.relevance.pairs import ranges
 from reid_vpr_eval.samples import Samples
 
 __all__ = [
-    "check_choice", "check_names", "check_sides", "codes", "n_same_code", "same_code_pairs",
-    "self_pairs",
+    "check_choice", "check_names", "check_sides", "codes", "n_same_code", "same_code_counts",
+    "same_code_pairs", "self_pairs",
 ]  # fmt: skip
 
 PAIRS_AT_ONCE = 1 << 21
@@ -103,6 +103,13 @@ def same_code_pairs(
 
 def n_same_code(ours: npt.NDArray[np.int64], theirs: npt.NDArray[np.int64]) -> int:
     """Return how many pairs have equal codes, without making them."""
+    return int(same_code_counts(ours, theirs).sum())
+
+
+def same_code_counts(
+    ours: npt.NDArray[np.int64], theirs: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Return how many of `theirs` have the code of each of `ours`."""
     ordered = np.sort(theirs)
     left, right = (np.searchsorted(ordered, ours, side=side) for side in ("left", "right"))
-    return int((right - left).sum())
+    return np.asarray(right - left)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -82,5 +82,5 @@ def kernels_for(work: float) -> Kernels:
         raise NotCountedError(f"{_VARIABLE} = numba, but numba is not installed: "
                               "pip install 'reid_vpr_eval[fast]'")  # fmt: skip
     if wanted == "numba" or (wanted == "" and installed and work >= _WORTH_LOADING):
-        return importlib.import_module("reid_vpr_eval.ranking.kernels.compiled")
-    return plain
+        return cast(Kernels, importlib.import_module("reid_vpr_eval.ranking.kernels.compiled"))
+    return cast(Kernels, plain)

@@ -87,7 +87,7 @@ def _tree(terms: npt.NDArray[np.float64], width: int) -> float:  # pragma: no co
         width //= 2
         for i in range(width):
             terms[i] += terms[i + width]
-    return terms[0]
+    return terms[0]  # type: ignore[no-any-return]
 
 
 @compiled
