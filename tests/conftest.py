@@ -14,3 +14,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     skipped = terminalreporter.stats.get("skipped", [])
     absent = [report for report in skipped if "shared input" in str(report.longrepr)]
     terminalreporter.write_line(f"skipped for absent shared inputs: {len(absent)}")
+
+
+@pytest.fixture(params=["numpy", "numba"])
+def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run a test with each form of the engine's inner loops."""
+    if request.param == "numba":
+        pytest.importorskip("numba")
+    monkeypatch.setenv("RVE_KERNELS", request.param)
+    return str(request.param)

@@ -16,6 +16,8 @@ import reid_vpr_eval as rve
 from reid_vpr_eval.metrics import METRICS
 from reid_vpr_eval.metrics.compute import TIES
 
+pytestmark = pytest.mark.usefixtures("kernels")
+
 ALL = [
     "CMC@1", "CMC@3", "CMC@1%", "IR-recall@4", "P@3", "P@3(divisor=min)", "mAP",
     "mAP(rule=trapezoid)", "mAP@4", "mAP@4(divisor=min)", "mAP@4(divisor=k)", "mINP", "MRR",

@@ -14,6 +14,8 @@ import reid_vpr_eval as rve
 from reid_vpr_eval.metrics import TIES
 from shared_inputs import oracle
 
+pytestmark = pytest.mark.usefixtures("kernels")
+
 NAMES = ["CMC@1(by=group)", "CMC@2(by=group)", "CMC@4(by=group)"]
 
 

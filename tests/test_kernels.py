@@ -1,0 +1,156 @@
+"""The inner loops, in both forms, against their definitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import oracles
+from reid_vpr_eval.errors import NotCountedError
+from reid_vpr_eval.ranking.kernels import Kernels, kernels_for
+
+pytest.importorskip("numba")
+
+
+def both() -> list[Kernels]:
+    with pytest.MonkeyPatch.context() as patch:
+        made = []
+        for name in ("numpy", "numba"):
+            patch.setenv("RVE_KERNELS", name)
+            made.append(kernels_for(0))
+    return made
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dim", [1, 2, 3, 31, 32, 33, 64, 100, 257])
+def test_canonical_scores_are_the_same_bits(dim: int, dtype: type) -> None:
+    rng = np.random.default_rng(dim)
+    ours, theirs = rng.normal(size=(6, dim)).astype(dtype), rng.normal(size=(9, dim)).astype(dtype)
+    row, column = rng.integers(0, 6, 40), rng.integers(0, 9, 40)
+    for metric in ("dot", "sqeuclidean"):
+        literal = [oracles.canonical_score(ours[r], theirs[c], metric)
+                   for r, c in zip(row, column, strict=True)]  # fmt: skip
+        for kernels in both():
+            found = kernels.pair_scores(ours, theirs, row, column,
+                                        squared_distance=metric == "sqeuclidean")  # fmt: skip
+            assert found.tolist() == literal
+    for kernels in both():
+        unit = kernels.unit(ours, kernels.lengths(ours))
+        assert np.array_equal(unit, [oracles.normalised(vector) for vector in ours])
+        assert unit.dtype == dtype
+
+
+@pytest.mark.parametrize("exponent", [-149, -140, -126, -60, 0, 60, 126])
+def test_lengths_neither_overflow_nor_vanish(exponent: int) -> None:
+    vectors = np.array([[1.0, 1.0, 0.5, 0.0]], np.float32) * np.float32(2.0**exponent)
+    if exponent == -149:
+        vectors[0, 2] = 0  # the smallest number has no half
+    expected = oracles.normalised(vectors[0])
+    for kernels in both():
+        assert np.array_equal(kernels.unit(vectors, kernels.lengths(vectors))[0], expected)
+
+
+def literal_place(
+    scores: npt.NDArray[Any], low: npt.NDArray[Any], high: npt.NDArray[Any],
+    start: npt.NDArray[np.int64], axis: int,
+) -> tuple[list[int], set[tuple[int, int]]]:  # fmt: skip
+    """Place every score by looking at each bound of its line."""
+    bins = [0] * (len(low) + len(start) - 1)
+    doubtful = set()
+    for (row, column), value in np.ndenumerate(scores):
+        line = (row, column)[axis]
+        own = range(start[line], start[line + 1])
+        if any(low[k] <= value <= high[k] for k in own):
+            doubtful.add((row, column))
+        elif any(value > high[k] for k in own):
+            bins[start[line] + line + sum(value > high[k] for k in own)] += 1
+    return bins, doubtful
+
+
+@settings(max_examples=150)
+@given(
+    scores=arrays(np.int8, st.tuples(st.integers(1, 7), st.integers(1, 9)),
+                  elements=st.integers(-12, 12)),
+    data=st.data(),
+    axis=st.sampled_from([0, 1]),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    sort=st.booleans(),
+)  # fmt: skip
+def test_placing_equals_its_definition(
+    scores: npt.NDArray[Any], data: st.DataObject, axis: int, dtype: Any, sort: bool
+) -> None:
+    n_lines = scores.shape[axis]
+    sizes = data.draw(st.lists(st.integers(0, 4), min_size=n_lines, max_size=n_lines))
+    start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    width = data.draw(st.sampled_from([0.0, 0.4, 1.0, 3.0]))
+    levels = [sorted(data.draw(st.sets(st.integers(-14, 14), min_size=n, max_size=n)))
+              for n in sizes]  # fmt: skip
+    threshold = np.array([level for line in levels for level in line], dtype)
+    tile = scores.astype(dtype)
+    tile[tile == -12] = -np.inf  # what is taken out of a tile
+    tile[tile == 0] *= data.draw(st.sampled_from([1, -1]))  # a zero of either sign
+    low, high = threshold - dtype(width), threshold + dtype(width)
+    bins, doubtful = literal_place(tile, low, high, start, axis)
+    with pytest.MonkeyPatch.context() as patch:
+        share = -1.0 if sort else 2.0
+        patch.setattr("reid_vpr_eval.ranking.kernels.plain._SHARE_TO_SORT", share)
+        for kernels in both():
+            placed = kernels.place(tile, low, high, start, axis)  # type: ignore[arg-type]
+            assert set(zip(placed.row.tolist(), placed.column.tolist(), strict=True)) == doubtful
+            assert len(placed.row) == len(doubtful)
+            for line in range(n_lines):
+                places = slice(start[line] + line + 1, start[line + 1] + line + 1)
+                assert placed.bins[places].tolist() == bins[places]
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_more_in_doubt_than_was_guessed(axis: int) -> None:
+    tile = np.zeros((300, 200), np.float32)
+    n_lines = tile.shape[axis]
+    start = np.arange(n_lines + 1, dtype=np.int64)
+    bounds = np.zeros(n_lines, np.float32)
+    for kernels in both():
+        placed = kernels.place(tile, bounds, bounds, start, axis)  # type: ignore[arg-type]
+        assert len(placed.row) == tile.size
+        assert not placed.bins.any()
+        row, _ = kernels.at_least(tile, bounds, axis)  # type: ignore[arg-type]
+        assert len(row) == tile.size
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("asking", [0, 1, 4])
+def test_scores_that_reach_the_least(axis: int, asking: int) -> None:
+    rng = np.random.default_rng(asking)
+    tile = rng.integers(0, 5, (6, 5)).astype(np.float32)
+    least = np.full(tile.shape[axis], np.inf, np.float32)
+    least[:asking] = rng.integers(0, 5, asking)
+    expected = {(r, c) for (r, c), value in np.ndenumerate(tile) if value >= least[(r, c)[axis]]}
+    for kernels in both():
+        row, column = kernels.at_least(tile, least, axis)  # type: ignore[arg-type]
+        assert set(zip(row.tolist(), column.tolist(), strict=True)) == expected
+
+
+def test_an_unknown_kind_of_loops_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RVE_KERNELS", "cython")
+    with pytest.raises(NotCountedError, match="RVE_KERNELS = 'cython': one of numpy, numba"):
+        kernels_for(0)
+
+
+def test_numba_is_asked_for_by_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RVE_KERNELS", "numba")
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(NotCountedError, match=r"pip install 'reid_vpr_eval\[fast\]'"):
+        kernels_for(0)
+
+
+def test_small_jobs_and_large_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RVE_KERNELS", raising=False)
+    plain, compiled = both()
+    assert kernels_for(1e6) is plain
+    assert kernels_for(1e12) is compiled
