@@ -68,8 +68,8 @@ def test_a_square_counts_like_two_sides(
     assert n_blocks > 2
     assert sorted(squares) == [(i, j) for i in range(n_blocks) for j in range(i, n_blocks)]
     same(one, two)
-    assert np.array_equal(one.top_item, two.top_item)  # type: ignore[arg-type]
-    assert np.array_equal(one.top_score, two.top_score)  # type: ignore[arg-type]
+    assert np.array_equal(one.top_item, two.top_item)
+    assert np.array_equal(one.top_score, two.top_score)
 
 
 @pytest.mark.parametrize("options", [{"strata": np.arange(N) % 2}, {"pairs_kept": 5},

@@ -8,15 +8,18 @@ library gives the same bits, and identical vectors get identical scores.
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["components", "norms", "pair_scores", "scaled", "tree_sum"]
+__all__ = ["components", "norms", "pair_scores", "tree_sum", "unit"]
 
 _ELEMENTS_AT_ONCE = 1 << 17
 _NARROW = 32  # below this width columns are summed instead of rows
+
+_memory = threading.local()
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
@@ -28,10 +31,15 @@ def tree_sum(terms: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     >>> tree_sum(np.array([[1.0, 2.0, 3.0]]))
     array([6.])
     """
+    turn = 0
     while terms.shape[1] > _NARROW:
         half = _lower_half(terms.shape[1])
-        terms = _folded(terms, half)
-    columns = np.ascontiguousarray(terms.T)
+        folded = _scratch(turn, len(terms), half)
+        rest = terms.shape[1] - half
+        np.add(terms[:, :rest], terms[:, half:], out=folded[:, :rest])
+        folded[:, rest:] = terms[:, rest:half]
+        terms, turn = folded, 1 - turn
+    columns = np.array(terms.T, order="C")
     while len(columns) > 1:
         half = _lower_half(len(columns))
         rest = len(columns) - half
@@ -45,13 +53,12 @@ def _lower_half(width: int) -> int:
     return 1 << ((width - 1).bit_length() - 1)
 
 
-def _folded(terms: npt.NDArray[np.float64], half: int) -> npt.NDArray[np.float64]:
-    """Return the first `half` columns with the others added to them, in new memory."""
-    if terms.shape[1] == 2 * half:
-        return np.asarray(terms[:, :half] + terms[:, half:])
-    folded = terms[:, :half].copy()
-    folded[:, : terms.shape[1] - half] += terms[:, half:]
-    return folded
+def _scratch(name: int, n: int, width: int) -> npt.NDArray[np.float64]:
+    """Return memory of this thread for n rows; what it held before is lost."""
+    kept: dict[int, npt.NDArray[np.float64]] = _memory.__dict__
+    if name not in kept or kept[name].size < n * width:
+        kept[name] = np.empty(max(n * width, _ELEMENTS_AT_ONCE))
+    return kept[name][: n * width].reshape(n, width)
 
 
 def components(vectors: Array) -> Array:
@@ -63,28 +70,36 @@ def norms(vectors: Array) -> npt.NDArray[np.float64]:
     """Return the Euclidean length of each vector by the canonical sum, float64 (n,)."""
     lengths = np.empty(len(vectors))
     for rows in _chunks(len(vectors), vectors.shape[1]):
-        kept = components(vectors[rows])
-        part = kept.astype(np.float64)
-        if kept.dtype == np.float32:  # its squares neither overflow nor vanish in float64
-            part *= part
-            lengths[rows] = np.sqrt(tree_sum(part))
-            continue
-        scale = _power_of_two(part)
-        part *= scale[:, None]
-        lengths[rows] = np.sqrt(tree_sum(part * part)) / scale
+        lengths[rows] = _norms(components(vectors[rows]))
     return lengths
 
 
-def scaled(vectors: Array, lengths: npt.NDArray[np.float64]) -> Array:
+def unit(vectors: Array, out: Array | None = None) -> Array:
     """Return vectors divided by their lengths, rounded to float32 (float64 stays so)."""
     kept = components(vectors)
-    if kept.dtype == np.float64:
-        scale = _power_of_two(kept)
-        return np.asarray((kept * scale[:, None]) / (lengths * scale)[:, None])
-    unit = np.empty(kept.shape, np.float32)
+    made = np.empty_like(kept, order="C") if out is None else out
     for rows in _chunks(len(kept), kept.shape[1]):
-        unit[rows] = kept[rows].astype(np.float64) / lengths[rows, None]
-    return unit
+        part = kept[rows]
+        lengths = _norms(part)
+        if kept.dtype == np.float64:
+            scale = _power_of_two(part)
+            made[rows] = (part * scale[:, None]) / (lengths * scale)[:, None]
+        else:
+            np.divide(part, lengths[:, None], out=made[rows], dtype=np.float64,
+                      casting="same_kind")  # fmt: skip
+    return made
+
+
+def _norms(part: Array) -> npt.NDArray[np.float64]:
+    wide = _scratch(2, *part.shape)
+    wide[...] = part
+    if part.dtype == np.float32:  # its squares neither overflow nor vanish in float64
+        wide *= wide
+        return np.sqrt(tree_sum(wide))
+    scale = _power_of_two(wide)
+    wide *= scale[:, None]
+    wide *= wide
+    return np.asarray(np.sqrt(tree_sum(wide)) / scale)
 
 
 def pair_scores(
@@ -96,7 +111,8 @@ def pair_scores(
     """
     out = np.empty(len(row))
     for part in _chunks(len(row), ours.shape[1]):
-        terms = theirs[column[part]].astype(np.float64)
+        terms = _scratch(2, len(row[part]), ours.shape[1])
+        terms[...] = theirs[column[part]]
         first = row[part]
         left = ours[first[0]] if (first == first[0]).all() else ours[first]
         if squared_distance:

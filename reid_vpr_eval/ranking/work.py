@@ -25,7 +25,7 @@ from reid_vpr_eval.ranking.lists import count_lists, found_scores
 from reid_vpr_eval.ranking.ranking import Ranking
 from reid_vpr_eval.ranking.schedule import Buffers, Sizes, run_all, tiles_of
 from reid_vpr_eval.ranking.sources import Source, source_of
-from reid_vpr_eval.ranking.tiles import TileCounter
+from reid_vpr_eval.ranking.tiles import Tile, TileCounter
 from reid_vpr_eval.relevance import Relevance
 from reid_vpr_eval.scores import RankedLists, Scores
 
@@ -192,19 +192,21 @@ class Task:
             prepared[number] = source.queries(blocks[number])
 
         run_all(range(len(blocks)), prepare, sizes.workers)
-        memory = Buffers(step * (step if square else sizes.columns))
+        tiles = Buffers(step * (step if square else sizes.columns))
         if square:
             pairs = [(i, j) for i in range(len(blocks)) for j in range(i, len(blocks))]
-            run_all(pairs, lambda pair, _: run.count_square(*pair, prepared, memory.mine()),
+            run_all(pairs, lambda pair, _: run.count_square(*pair, prepared, tiles.mine()),
                     sizes.workers, finished=finished)  # fmt: skip
             return
-        run_all(
-            tiles_of(columns, self.layout.row_stratum, sizes),
-            lambda tile, read: run.count(tile, source.columns(tile.rows, read), prepared,
-                                         memory.mine()),
-            sizes.workers, fetch=(lambda tile: source.fetch(tile.rows)) if source.streams else None,
-            finished=finished,
-        )  # fmt: skip
+        vectors = Buffers(sizes.columns * source.dim)
+
+        def count(tile: Tile, read: Any) -> None:
+            theirs = source.columns(tile.rows, read, vectors.mine())
+            run.count(tile, theirs, prepared, tiles.mine())
+
+        fetch = (lambda tile: source.fetch(tile.rows)) if source.streams else None
+        run_all(tiles_of(columns, self.layout.row_stratum, sizes), count, sizes.workers,
+                fetch=fetch, finished=finished)  # fmt: skip
 
     def _squared(self, columns: Ints) -> bool:
         """Whether one half of the square of scores tells the other half."""

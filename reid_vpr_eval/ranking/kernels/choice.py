@@ -40,7 +40,7 @@ class Kernels(Protocol):
         """Return the canonical Euclidean length of each vector."""
         ...
 
-    def unit(self, vectors: Array, lengths: npt.NDArray[np.float64], /) -> Array:
+    def unit(self, vectors: Array, out: Array | None = None, /) -> Array:
         """Return vectors divided by their lengths, rounded as they are scored."""
         ...
 

@@ -22,7 +22,7 @@ Ints = npt.NDArray[np.int64]
 SHARE_FOR_DOUBLE = 0.3
 _FIRST_GUESS = 1 << 14
 
-compiled = numba.njit(nogil=True, cache=True)
+compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 
 def lengths(vectors: Array) -> npt.NDArray[np.float64]:
@@ -34,13 +34,13 @@ def lengths(vectors: Array) -> npt.NDArray[np.float64]:
     return out
 
 
-def unit(vectors: Array, lengths: npt.NDArray[np.float64]) -> Array:
+def unit(vectors: Array, out: Array | None = None) -> Array:
     """Return vectors divided by their lengths, rounded to float32 (float64 stays so)."""
     if vectors.dtype != np.float32:
-        return plain.unit(vectors, lengths)
-    out = np.empty(vectors.shape, np.float32)
-    _unit(vectors, lengths, out)
-    return out
+        return plain.unit(vectors, out)
+    made = np.empty(vectors.shape, np.float32) if out is None else out
+    _unit(vectors, made)
+    return made
 
 
 def pair_scores(
@@ -99,25 +99,31 @@ def _half(dim: int) -> int:  # pragma: no cover
 
 
 @compiled
-def _lengths(vectors: Array, out: Array) -> None:  # pragma: no cover
-    dim = vectors.shape[1]
-    half = _half(dim)
-    terms = np.empty(half)
-    for row in range(len(vectors)):
-        vector = vectors[row]
-        for i in range(dim - half):
-            a, b = np.float64(vector[i]), np.float64(vector[i + half])
-            terms[i] = a * a + b * b
-        for i in range(max(dim - half, 0), half):
-            a = np.float64(vector[i])
-            terms[i] = a * a
-        out[row] = np.sqrt(_tree(terms, half))
+def _length(vector: Array, half: int, terms: Array) -> float:  # pragma: no cover
+    dim = len(vector)
+    for i in range(dim - half):
+        a, b = np.float64(vector[i]), np.float64(vector[i + half])
+        terms[i] = a * a + b * b
+    for i in range(max(dim - half, 0), half):
+        a = np.float64(vector[i])
+        terms[i] = a * a
+    return np.sqrt(_tree(terms, half))  # type: ignore[no-any-return]
 
 
 @compiled
-def _unit(vectors: Array, lengths: Array, out: Array) -> None:  # pragma: no cover
+def _lengths(vectors: Array, out: Array) -> None:  # pragma: no cover
+    half = _half(vectors.shape[1])
+    terms = np.empty(half)
     for row in range(len(vectors)):
-        length = lengths[row]
+        out[row] = _length(vectors[row], half, terms)
+
+
+@compiled
+def _unit(vectors: Array, out: Array) -> None:  # pragma: no cover
+    half = _half(vectors.shape[1])
+    terms = np.empty(half)
+    for row in range(len(vectors)):
+        length = _length(vectors[row], half, terms)
         for i in range(vectors.shape[1]):
             out[row, i] = np.float32(np.float64(vectors[row, i]) / length)
 

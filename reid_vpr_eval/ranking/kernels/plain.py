@@ -24,7 +24,7 @@ SHARE_FOR_DOUBLE = 0.04
 _SHARE_TO_SORT = 0.06
 
 lengths = canonical.norms
-unit = canonical.scaled
+unit = canonical.unit
 
 
 class Placed(NamedTuple):

@@ -84,8 +84,8 @@ class Source(Protocol):
         """Read some gallery items, for :meth:`columns`."""
         ...
 
-    def columns(self, items: Rows, fetched: Any = None) -> Any:
-        """Prepare some gallery items: the columns of tiles."""
+    def columns(self, items: Rows, fetched: Any = None, out: Array | None = None) -> Any:
+        """Prepare some gallery items: the columns of tiles; `out` (1-D) may be used for it."""
         ...
 
     def tile(

@@ -60,9 +60,11 @@ class FeatureSource:
         """Read some gallery items."""
         return np.asarray(self._sides["gallery"][items])
 
-    def columns(self, items: Rows, fetched: Array | None = None) -> _Side:
+    def columns(
+        self, items: Rows, fetched: Array | None = None, out: Array | None = None
+    ) -> _Side:
         """Prepare some gallery items, read before or now."""
-        return self._prepare("gallery", items, fetched)
+        return self._prepare("gallery", items, fetched, out)
 
     def pairs(self, query: Ints, item: Ints, workers: int = 1) -> Floats:
         """Return the canonical score of each pair of positions.
@@ -150,12 +152,17 @@ class FeatureSource:
             bound = (relative + own) * ours * theirs
         return np.asarray(bound * (1 + 1e-6) + (self.dim + 4) * smallest)
 
-    def _prepare(self, side: str, rows: Rows, read: Array | None = None) -> _Side:
+    def _prepare(
+        self, side: str, rows: Rows, read: Array | None = None, out: Array | None = None
+    ) -> _Side:
         vectors = canonical.components(self._sides[side][rows] if read is None else read)
-        lengths = self.kernels.lengths(vectors)
         if self._unit:
-            vectors, lengths = self.kernels.unit(vectors, lengths), np.ones(len(vectors))
+            made = None
+            if out is not None and vectors.dtype == out.dtype and vectors.size <= len(out):
+                made = out[: vectors.size].reshape(vectors.shape)
+            vectors, lengths = self.kernels.unit(vectors, made), np.ones(len(vectors))
         else:
+            lengths = self.kernels.lengths(vectors)
             _check_lengths(side, rows, lengths)
         bad = self._bad[side]
         return _Side(vectors, lengths, None if bad is None else bad[rows])

@@ -36,7 +36,7 @@ class MatrixSource:
     def fetch(self, items: Rows) -> None:
         """Read nothing ahead."""
 
-    def columns(self, items: Rows, fetched: None = None) -> Rows:
+    def columns(self, items: Rows, fetched: None = None, out: Array | None = None) -> Rows:
         """Prepare nothing: columns are picked when the tile is read."""
         return items
 
