@@ -55,7 +55,7 @@ def _lower_half(width: int) -> int:
 
 def _scratch(name: int, n: int, width: int) -> npt.NDArray[np.float64]:
     """Return memory of this thread for n rows; what it held before is lost."""
-    kept: dict[int, npt.NDArray[np.float64]] = _memory.__dict__
+    kept: dict[Any, npt.NDArray[np.float64]] = _memory.__dict__
     if name not in kept or kept[name].size < n * width:
         kept[name] = np.empty(max(n * width, _ELEMENTS_AT_ONCE))
     return kept[name][: n * width].reshape(n, width)

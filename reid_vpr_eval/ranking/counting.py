@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -169,10 +170,10 @@ class Counter:
 
 
 def bisect(
-    values: npt.NDArray[np.float64],
+    values: npt.NDArray[Any],
     start: npt.NDArray[np.int64],
     end: npt.NDArray[np.int64],
-    wanted: npt.NDArray[np.float64],
+    wanted: npt.NDArray[Any],
 ) -> npt.NDArray[np.int64]:
     """Return, in each ascending segment, the first position with a value >= wanted."""
     low, high = start.copy(), end.copy()

@@ -111,8 +111,7 @@ def best_members(
 def count_groups(
     source: Source | None,
     judged: Judged,
-    score: npt.NDArray[np.float64],
-    best: npt.NDArray[np.bool_],
+    groups: Groups,
     codes: Ints,
     columns: Ints,
     keeps: npt.NDArray[np.bool_],
@@ -121,11 +120,11 @@ def count_groups(
 ) -> GroupCounts:
     """Count unjudged groups against the best member of each judged one.
 
-    `keeps` (n_query, S) are the strata each query keeps, `columns` the rows to be counted.
+    `groups` are the scores of these members, `keeps` (n_query, S) the strata each query keeps,
+    `columns` the rows to be counted.
     """
     if source is None:
         raise NotCountedError("groups are not counted in ranked lists: give features or a matrix")
-    groups = Groups.of(judged, score, best)
     counter = Counter(judged, groups, tie, 1, 1)
     columns = columns[np.argsort(codes[columns], kind="stable")]
     starts = np.flatnonzero(np.r_[True, codes[columns][1:] != codes[columns][:-1]])

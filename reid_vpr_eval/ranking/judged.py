@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,9 @@ import numpy.typing as npt
 from reid_vpr_eval.errors import AlignmentError
 from reid_vpr_eval.relevance import Relevance
 from reid_vpr_eval.relevance.pairs import POSITIVE, build
+
+#: Judged pairs a query from which on each query is sorted by itself.
+_LONG_LISTS = 50
 
 __all__ = ["Groups", "Judged", "join", "order_of"]
 
@@ -31,8 +35,13 @@ class Judged:
         n = len(self.offsets) - 1
         if not np.array_equal(np.bincount(self.item, minlength=n), np.diff(self.offsets)):
             return False
-        by_item = np.argsort(self.item, kind="stable")  # queries ascend within an item
-        return np.array_equal(self.query[by_item], self.item)
+        from scipy.sparse import csr_array
+
+        ones = np.ones(len(self.item), np.int8)
+        other = csr_array((ones, self.item, self.offsets), shape=(n, n)).tocsc()
+        return np.array_equal(other.indptr, self.offsets) and np.array_equal(
+            other.indices, self.item
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,17 +58,21 @@ class Groups:
 
     @classmethod
     def of(
-        cls, judged: Judged, score: npt.NDArray[np.float64], counted: npt.NDArray[np.bool_]
+        cls,
+        judged: Judged,
+        score: npt.NDArray[np.float64],
+        counted: npt.NDArray[np.bool_],
+        ordered: npt.NDArray[np.int64],
     ) -> Groups:
-        """Group the counted pairs by query and score."""
-        pairs = np.flatnonzero(counted)
-        query, value = judged.query[pairs], score[pairs]
-        ascending = np.lexsort((value, query))
-        query, value = query[ascending], value[ascending]
-        new = np.ones(len(pairs), bool)
+        """Group the counted pairs by query and score; `ordered` is that of :func:`order_of`."""
+        ends = judged.offsets[judged.query] + judged.offsets[judged.query + 1] - 1
+        ascending = ordered[ends - np.arange(len(ordered))]
+        ascending = ascending[counted[ascending]]
+        query, value = judged.query[ascending], score[ascending]
+        new = np.ones(len(ascending), bool)
         new[1:] = (query[1:] != query[:-1]) | (value[1:] != value[:-1])
         of_pair = np.full(len(judged.item), -1, np.int64)
-        of_pair[pairs[ascending]] = np.cumsum(new) - 1
+        of_pair[ascending] = np.cumsum(new) - 1
         n_query = len(judged.offsets) - 1
         start = np.searchsorted(query[new], np.arange(n_query + 1))
         return cls(start.astype(np.int64), value[new], of_pair)
@@ -100,7 +113,7 @@ def order_of(
     tie: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int64]]:
     """Return each pair's place and tie group within its query, and the sorted pairs."""
-    ordered = np.lexsort((tie[judged.item], -score, judged.query))
+    ordered = _best_first(judged, score, tie)
     place = np.empty(len(ordered), np.int64)
     place[ordered] = np.arange(len(ordered))
     query, value = judged.query[ordered], score[ordered]
@@ -115,6 +128,19 @@ def order_of(
     group[ordered] = number - base[query]
     order = place - judged.offsets[judged.query]
     return order.astype(np.int32), group.astype(np.int32), ordered
+
+
+def _best_first(
+    judged: Judged, score: npt.NDArray[np.float64], tie: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Return the pairs query by query, by falling score and then by tie order."""
+    if len(score) < _LONG_LISTS * len(judged.offsets):
+        return np.lexsort((tie[judged.item], -score, judged.query))
+    falling, key = -score, tie[judged.item]
+    ordered = np.empty(len(score), np.int64)
+    for begin, end in pairwise(judged.offsets.tolist()):  # long lists are sorted one by one
+        ordered[begin:end] = begin + np.lexsort((key[begin:end], falling[begin:end]))
+    return ordered
 
 
 def best_positive(

@@ -13,6 +13,7 @@ from reid_vpr_eval.ranking.counting import Counter, bisect
 from reid_vpr_eval.ranking.judged import Groups, Judged
 from reid_vpr_eval.ranking.kernels import Kernels
 from reid_vpr_eval.ranking.sources import Rows, Source, TileScores
+from reid_vpr_eval.relevance.pairs import ranges
 
 __all__ = ["Lines", "Tile", "TileCounter"]
 
@@ -93,8 +94,7 @@ class TileCounter:
     ) -> None:
         self._source, self._groups, self._counter = source, groups, counter
         self._asking = asking
-        order = np.argsort(judged.item, kind="stable")
-        self._pair_item, self._pair_query = judged.item[order], judged.query[order]
+        self._judged = judged
         self._lines = [Lines(groups, block, counter, source.kernels) for block in blocks]
 
     def prepare(self, number: int) -> Any:
@@ -105,12 +105,9 @@ class TileCounter:
         self, tile: Tile, theirs: Any, blocks: Sequence[Any], buffer: Array | None = None
     ) -> None:
         """Count some prepared gallery rows for all prepared blocks of queries."""
-        pair_query, pair_column = self._judged_in(tile)
         for lines, ours in zip(self._lines, blocks, strict=True):
             found = self._source.tile(ours, theirs, buffer)
-            low, high = np.searchsorted(pair_query, (lines.queries.start, lines.queries.stop))
-            row, column = pair_query[low:high] - lines.queries.start, pair_column[low:high]
-            found.scores[row, column] = -np.inf
+            found.scores[self._judged_in(lines.queries, tile)] = -np.inf
             if self._counter.pairs_kept:
                 self._offer_negatives(tile, lines.queries, found)
             self._count_lines(lines, tile, ours, theirs, found, 0)
@@ -125,11 +122,8 @@ class TileCounter:
         ours, theirs = self._lines[one], self._lines[other]
         tiles = [Tile(np.arange(lines.queries.start, lines.queries.stop), 0)
                  for lines in (ours, theirs)]  # fmt: skip
-        pair_query, pair_column = self._judged_in(tiles[1])
-        low, high = np.searchsorted(pair_query, (ours.queries.start, ours.queries.stop))
         found = self._source.tile(blocks[one], blocks[other], buffer)
-        row, column = pair_query[low:high] - ours.queries.start, pair_column[low:high]
-        found.scores[row, column] = -np.inf
+        found.scores[self._judged_in(ours.queries, tiles[1])] = -np.inf
         self._count_lines(ours, tiles[1], blocks[one], blocks[other], found, 0)
         if one != other:
             self._count_lines(theirs, tiles[0], blocks[one], blocks[other], found, 1)
@@ -171,15 +165,20 @@ class TileCounter:
         self._counter.add_placed(query[sure], (surely - start)[sure], stratum)
         return np.asarray(open_)
 
-    def _judged_in(self, tile: Tile) -> tuple[Ints, Ints]:
-        """Return query and column of the judged pairs in a tile, by query."""
-        low = np.searchsorted(self._pair_item, tile.items, side="left")
-        high = np.searchsorted(self._pair_item, tile.items, side="right")
-        column = np.repeat(np.arange(len(tile.items)), high - low)
-        shift = np.repeat(low - np.concatenate([[0], np.cumsum(high - low)[:-1]]), high - low)
-        query = self._pair_query[np.arange(len(column)) + shift]
-        order = np.argsort(query, kind="stable")
-        return query[order], column[order]
+    def _judged_in(self, queries: slice, tile: Tile) -> tuple[Ints, Ints]:
+        """Return row and column of the judged pairs in a tile of scores."""
+        item, offsets = self._judged.item, self._judged.offsets
+        first, last = tile.items[0], tile.items[-1]
+        start = offsets[queries.start : queries.stop]
+        end = offsets[queries.start + 1 : queries.stop + 1]
+        low = bisect(item, start, end, np.full(len(start), first))
+        size = bisect(item, low, end, np.full(len(start), last + 1)) - low
+        row, pairs = np.repeat(np.arange(len(start)), size), ranges(low, size)
+        if last - first + 1 == len(tile.items):
+            return row, item[pairs] - first
+        column = np.searchsorted(tile.items, item[pairs])
+        inside = tile.items[column] == item[pairs]
+        return row[inside], column[inside]
 
     def _offer_top(
         self, queries: slice, tile: Tile, ours: Any, theirs: Any, scores: Array, margin: Floats,

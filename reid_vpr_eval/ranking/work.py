@@ -128,7 +128,7 @@ class Task:
         counted = self._found
         if self.keep == "first":
             counted = best_positive(self.judged, self._order[2], self._effective)
-        return Groups.of(self.judged, self._score, counted)
+        return Groups.of(self.judged, self._score, counted, self._order[2])
 
     @cached_property
     def _asking(self) -> npt.NDArray[np.bool_]:
@@ -233,8 +233,9 @@ class Task:
         if self.codes is None:
             return {}
         best = best_members(self.judged, self._order[0], self.codes, self._effective)
-        counts = count_groups(self.source, self.judged, self._score, best, self.codes, columns,
-                              self._asking, self.layout.row_stratum, self.tie)  # fmt: skip
+        groups = Groups.of(self.judged, self._score, best, self._order[2])
+        counts = count_groups(self.source, self.judged, groups, self.codes, columns, self._asking,
+                              self.layout.row_stratum, self.tie)  # fmt: skip
         return {"n_unjudged_groups": counts.n_unjudged, "group_above": counts.above,
                 "group_tied": counts.tied, "group_tied_before": counts.tied_before}  # fmt: skip
 
