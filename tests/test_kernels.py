@@ -90,7 +90,8 @@ def test_placing_equals_its_definition(
     scores: npt.NDArray[Any], data: st.DataObject, axis: int, dtype: Any, sort: bool
 ) -> None:
     n_lines = scores.shape[axis]
-    sizes = data.draw(st.lists(st.integers(0, 4), min_size=n_lines, max_size=n_lines))
+    sizes = data.draw(st.lists(st.sampled_from([0, 1, 2, 3, 14, 20]), min_size=n_lines,
+                               max_size=n_lines))  # fmt: skip
     start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     width = data.draw(st.sampled_from([0.0, 0.4, 1.0, 3.0]))
     levels = [sorted(data.draw(st.sets(st.integers(-14, 14), min_size=n, max_size=n)))
@@ -111,6 +112,20 @@ def test_placing_equals_its_definition(
             for line in range(n_lines):
                 places = slice(start[line] + line + 1, start[line + 1] + line + 1)
                 assert placed.bins[places].tolist() == bins[places]
+
+
+def test_thresholds_at_both_ends_of_the_numbers() -> None:
+    """As where vectors that cannot be scored stand behind all others."""
+    ends = np.finfo(np.float64)
+    low = np.linspace(-1, 1, 20)
+    low[0], low[-1] = ends.min, ends.max
+    tile = np.array([[ends.min, -1.0, -0.2, 0.3, 2.0, ends.max, -np.inf]])
+    start = np.array([0, 20])
+    bins, doubtful = literal_place(tile, low, low, start, 0)
+    for kernels in both():
+        placed = kernels.place(tile, low, low, start, 0)
+        assert placed.bins[1:].tolist() == bins[1:]
+        assert set(zip(placed.row.tolist(), placed.column.tolist(), strict=True)) == doubtful
 
 
 @pytest.mark.parametrize("axis", [0, 1])

@@ -21,6 +21,8 @@ Ints = npt.NDArray[np.int64]
 
 SHARE_FOR_DOUBLE = 0.3
 _FIRST_GUESS = 1 << 14
+_MANY = 12  # thresholds of a line from which on a table of buckets helps
+_BUCKETS = 2  # for each threshold
 
 compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
 
@@ -67,15 +69,22 @@ def at_least(scores: Array, least: Array, axis: Literal[0, 1] = 0) -> tuple[Ints
 
 def place(scores: Array, low: Array, high: Array, start: Ints, axis: Literal[0, 1] = 0) -> Placed:
     """Place the scores of a tile among the thresholds of its lines."""
-    lowest = np.full(len(start) - 1, np.inf, low.dtype)
+    n_lines = len(start) - 1
+    if axis == 1 and len(low) >= _MANY * n_lines:
+        placed = place(np.ascontiguousarray(scores.T), low, high, start)
+        return Placed(placed.bins, placed.column, placed.row)
+    lowest = np.full(n_lines, np.inf, low.dtype)
     has = np.flatnonzero(np.diff(start))
     lowest[has] = low[start[has]]
-    fill = _place_rows if axis == 0 else _place_columns
+    table = np.zeros(_BUCKETS * int(np.diff(start).max(initial=0)) + 2, np.int32)
     size = _FIRST_GUESS
     while True:
-        bins = np.zeros(len(low) + len(start) - 1, np.int64)
+        bins = np.zeros(len(low) + n_lines, np.int64)
         row, column = np.empty(size, np.int64), np.empty(size, np.int64)
-        found = fill(scores, lowest, low, high, start, bins, row, column)
+        if axis == 0:
+            found = _place_rows(scores, lowest, low, high, start, bins, row, column, table)
+        else:
+            found = _place_columns(scores, lowest, low, high, start, bins, row, column)
         if found <= size:
             return Placed(bins, row[:found], column[:found])
         size = found
@@ -207,18 +216,56 @@ def _columns_at_least(
 
 
 @compiled
+def _fill_table(
+    table: npt.NDArray[np.int32], n_buckets: int, low: Array, begin: int, end: int
+) -> float:  # pragma: no cover
+    """Note how many bounds lie before each of even buckets; return buckets per unit of score.
+
+    It is -1 where the scores are too far apart for it.
+
+    The bucket of a score rises with it, so that bounds in lower buckets are below the score
+    and those in higher ones above it, whatever is rounded.
+    """
+    width = np.float64(low[end - 1]) - np.float64(low[begin])
+    if not width < np.inf:
+        return -1.0
+    scale = (n_buckets - 1) / width if width > 0 else 0.0
+    filled = 0
+    for k in range(begin, end):
+        bucket = int((np.float64(low[k]) - np.float64(low[begin])) * scale)
+        while filled <= bucket:
+            table[filled] = k - begin
+            filled += 1
+    while filled <= n_buckets:
+        table[filled] = end - begin
+        filled += 1
+    return scale
+
+
+@compiled
 def _place_rows(
     scores: Array, lowest: Array, low: Array, high: Array, start: Ints, bins: Ints, row: Ints,
-    column: Ints,
+    column: Ints, table: npt.NDArray[np.int32],
 ) -> int:  # pragma: no cover  # fmt: skip
     found = 0
     for i in range(scores.shape[0]):
         floor = lowest[i]
         begin, end = start[i], start[i + 1]
+        many = end - begin >= _MANY
+        n_buckets = _BUCKETS * (end - begin)
+        scale = _fill_table(table, n_buckets, low, begin, end) if many else -1.0
         for j in range(scores.shape[1]):
             value = scores[i, j]
             if value >= floor:
-                above = _above(low, begin, end, value)
+                if scale >= 0:
+                    bucket = int(min((np.float64(value) - np.float64(floor)) * scale,
+                                     np.float64(n_buckets - 1)))  # fmt: skip
+                    first, last = begin + table[bucket], begin + table[bucket + 1]
+                    above = table[bucket]
+                    if last > first and low[first] <= value:
+                        above += _above(low, first, last, value)
+                else:
+                    above = _above(low, begin, end, value)
                 if high[begin + above - 1] >= value:
                     if found < len(row):
                         row[found], column[found] = i, j

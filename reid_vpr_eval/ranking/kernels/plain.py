@@ -69,7 +69,8 @@ def place(scores: Array, low: Array, high: Array, start: Ints, axis: Literal[0, 
     lowest[has] = low[start[has]]
     passing = scores >= (lowest[:, None] if axis == 0 else lowest)
     if np.count_nonzero(passing) > _SHARE_TO_SORT * passing.size:
-        return _place_sorted(scores if axis == 0 else scores.T, passing, low, high, start, axis)
+        lines = scores if axis == 0 else np.ascontiguousarray(scores.T)
+        return _place_sorted(lines, passing, low, high, start, axis)
     row, column = np.divmod(np.flatnonzero(passing), scores.shape[1])
     line = row if axis == 0 else column
     value = scores[row, column]
