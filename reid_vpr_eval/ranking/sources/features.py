@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from reid_vpr_eval.errors import ScoreError, name_some
 from reid_vpr_eval.ranking import canonical
 from reid_vpr_eval.ranking.kernels import Kernels
 from reid_vpr_eval.ranking.sources.base import LAST, Array, Floats, Ints, Rows, TileScores
+from reid_vpr_eval.relevance.pairs import ranges
 from reid_vpr_eval.scores import Embeddings
 
 __all__ = ["FeatureSource"]
@@ -178,36 +178,27 @@ def _check_lengths(side: str, rows: Rows, lengths: Floats) -> None:
         )
 
 
-def _by_items(query: Ints, item: Ints, at_once: int) -> Iterator[Ints]:
-    """Yield pairs in parts that name about `at_once` items each, or fewer.
+def _by_items(query: Ints, item: Ints, at_once: int) -> list[Ints]:
+    """Cut pairs into parts that name about `at_once` items each.
 
-    Queries come in the order of their first item; one that names the items of the query
-    before it adds none.
+    Queries come in the order of their first item; one that seems to name the items of the query
+    before it is taken to add none.
     """
     if not len(query):
-        return
-    if (query[1:] < query[:-1]).any():
-        order = np.argsort(query, kind="stable")
-        query, item = query[order], item[order]
-    else:
-        order = np.arange(len(query))
-    starts = np.flatnonzero(np.r_[True, query[1:] != query[:-1]])
-    sizes = np.diff(np.r_[starts, len(query)])
-    turn = np.argsort(item[starts], kind="stable")
-    cost, before = 0, np.empty(0, np.int64)
-    held: list[Ints] = []
-    n_held = 0
-    for begin, size in zip(starts[turn].tolist(), sizes[turn].tolist(), strict=True):
-        for first in range(begin, begin + size, at_once):
-            own = order[first : min(first + at_once, begin + size)]
-            mine = item[first : first + len(own)]
-            same = len(mine) == len(before) and bool((mine == before).all())
-            full = n_held > _PAIRS_AT_ONCE or not (same or cost + len(mine) <= at_once)
-            if held and full:
-                yield np.concatenate(held)
-                held, n_held, cost, same = [], 0, 0, False
-            held.append(own)
-            n_held += len(own)
-            cost += 0 if same else len(mine)
-            before = mine
-    yield np.concatenate(held)
+        return []
+    order = np.argsort(query, kind="stable") if (query[1:] < query[:-1]).any() else None
+    asking, named = (query, item) if order is None else (query[order], item[order])
+    starts = np.flatnonzero(np.r_[True, asking[1:] != asking[:-1]])
+    turn = np.argsort(named[starts], kind="stable")
+    begin, size = starts[turn], np.diff(np.r_[starts, len(query)])[turn]
+    pieces = -(-size // at_once)  # of a query with very many items
+    done = ranges(np.zeros_like(pieces), pieces) * at_once
+    begin = np.repeat(begin, pieces) + done
+    size = np.minimum(np.repeat(size, pieces) - done, at_once)
+    pairs = ranges(begin, size)
+    firsts = np.cumsum(size) - size
+    looks = np.stack([size, named[begin], np.add.reduceat(named[pairs], firsts)])
+    cost = np.where(np.r_[False, (looks[:, 1:] == looks[:, :-1]).all(axis=0)], 0, size)
+    part = np.cumsum(cost) // at_once + np.cumsum(size) // _PAIRS_AT_ONCE
+    cuts = firsts[np.flatnonzero(np.diff(part)) + 1]
+    return np.split(pairs if order is None else order[pairs], cuts)
