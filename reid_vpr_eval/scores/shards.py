@@ -115,7 +115,8 @@ class Shards:
             read = self._span(chosen.start, len(chosen))
             ones = None if self._ones is None else self._ones[chosen.start : chosen.stop]
         else:
-            read, places = self._scattered(np.asarray(chosen, np.int64)), np.asarray(chosen)
+            places = np.asarray(chosen, np.int64)
+            read = self._scattered(places)
             ones = None if self._ones is None else self._ones[places]
         read = read.astype(self.dtype, copy=False)
         if ones is not None:
@@ -146,7 +147,7 @@ class Shards:
     def with_ones(self, mask: npt.NDArray[np.bool_]) -> Shards:
         """Return shards whose rows under the mask are read as ones."""
         ones = np.zeros(self._starts[-1], bool) if self._ones is None else self._ones.copy()
-        ones[np.asarray(self._rows)[mask]] = True
+        ones[np.asarray(self._rows, np.int64)[mask]] = True
         return self._with(_ones=ones)
 
     def place(self, row: int) -> tuple[str, int]:
