@@ -498,3 +498,47 @@ def test_features_that_do_not_fit_the_table(tmp_path: Path) -> None:
     done = shell.run(f"{shell.paths[0]},{tmp_path}/parts/lost.npy")
     assert done.exit_code == 1
     assert "lost.npy: no such file" in done.stderr
+
+
+# --- memory ------------------------------------------------------------------------------------
+
+MEASURED = """
+import sys
+import numpy as np
+import reid_vpr_eval as rve
+
+def peak():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) // 1024
+
+folder = sys.argv[1]
+rng = np.random.default_rng(1)
+query = rve.Samples.from_columns(label=np.arange(200))
+few = rve.Samples.from_columns(label=np.arange(50))
+rank = lambda scores, ours, theirs: rve.rank(
+    scores, rve.relevance.same_label(ours, theirs), memory="64MiB", workers=2)
+small = rng.normal(size=(50, 512)).astype(np.float32)
+rank(rve.Embeddings(small, small.copy()), few, few)  # what is imported is not data
+before = peak()
+scores = rve.Embeddings([folder + "/part0.npy"], folder).take(
+    np.arange(200), np.ones(200_000, bool))
+gallery = rve.Samples.from_columns(label=np.arange(200_000) % 4000)
+rank(scores, query, gallery)
+scores.fingerprint()
+print(peak() - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak is read from /proc")
+def test_a_gallery_is_never_in_memory(tmp_path: Path) -> None:
+    """400 MB of vectors are checked, ranked and hashed with 64 MiB of working memory."""
+    rng = np.random.default_rng(0)
+    for number in range(4):
+        np.save(tmp_path / f"part{number}.npy", rng.standard_normal((50_000, 512), np.float32))
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, str(tmp_path)], capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": PACKAGE, "RVE_KERNELS": "numpy"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 160, "MiB more than before"
