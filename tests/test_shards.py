@@ -36,6 +36,7 @@ from reid_vpr_eval.errors import (
 from reid_vpr_eval.evaluation import evaluate
 from reid_vpr_eval.formats import read_features
 from reid_vpr_eval.protocol import Protocol
+from reid_vpr_eval.relevance.pairing import codes
 from reid_vpr_eval.scores import METRICS, Shards
 
 Array = npt.NDArray[Any]
@@ -447,13 +448,13 @@ class Shell:
         np.save(folder / "whole.npy", WHOLE)
         self.paths = cut(WHOLE, folder / "parts", [10])
 
-    def run(self, features: object, command: str = "run") -> Any:
+    def run(self, features: object, command: str = "run", *more: str) -> Any:
         name = self.folder
         return CliRunner().invoke(
             app,
             [command, str(name / "p.toml"), "--query", str(name / "q.csv"), "--gallery",
              str(name / "g.csv"), "--query-features", str(name / "whole.npy"),
-             "--gallery-features", str(features)],
+             "--gallery-features", str(features), *more],
         )  # fmt: skip
 
 
@@ -472,6 +473,32 @@ def test_shards_on_the_command_line(tmp_path: Path, where: str) -> None:
     checked = [shell.run(features, "check").stdout for features in (tmp_path / "whole.npy", parts)]
     assert checked[0] == checked[1]
     assert "n_gallery" in checked[0]
+
+
+def test_doubles_in_shards_are_dropped_on_the_command_line(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    np.save(shell.paths[1], WHOLE[[0, 3, 0, 5, *range(14, 20)]])  # labels 2, 3, 0, 1, 2 ...
+    twice = np.concatenate([np.load(path) for path in shell.paths])
+    np.save(tmp_path / "twice.npy", twice)
+    done, wanted = (shell.run(features, "check", "--dedup")
+                    for features in (tmp_path / "parts", tmp_path / "twice.npy"))  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert done.stdout == wanted.stdout
+    assert done.stdout.startswith("dropped 3 gallery rows")  # row 10 has another label than row 0
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.str_])
+def test_equal_values_of_both_sides(monkeypatch: pytest.MonkeyPatch, kind: type) -> None:
+    """Two values are equal exactly if their numbers are, in every block of the gallery."""
+    monkeypatch.setattr("reid_vpr_eval.relevance.pairing._ROWS_AT_ONCE", 7)
+    rng = np.random.default_rng(0)
+    for n_query, n_gallery, n_values in ((1, 1, 1), (9, 50, 12), (40, 33, 200), (5, 70, 3)):
+        ours: Array = rng.integers(-2, n_values, n_query).astype(kind)
+        theirs: Array = rng.integers(0, n_values + 5, n_gallery).astype(kind)
+        left, right = codes(rve.Samples({"label": ours}), rve.Samples({"label": theirs}), "label")
+        assert np.array_equal(left[:, None] == right, ours[:, None] == theirs)
+        assert np.array_equal(left[:, None] == left, ours[:, None] == ours)
+        assert left.min() >= 0
 
 
 @pytest.mark.parametrize(("spoil", "says"), [(one[0], one[2]) for one in BAD], ids=NAMES)

@@ -52,7 +52,7 @@ def digest(text: str, *arrays: Vectors | None) -> str:
             continue
         found.update(f"\0{array.dtype.str}\0{array.shape}\0".encode())
         for block in row_blocks(array):
-            found.update(np.ascontiguousarray(array[block]).reshape(-1).view(np.uint8))
+            found.update(np.ascontiguousarray(array[block]).reshape(-1).view(np.uint8).data)
     return found.hexdigest()
 
 
