@@ -74,8 +74,10 @@ def test_rows_are_those_of_one_array(
     patch = pytest.MonkeyPatch()
     patch.setattr("reid_vpr_eval.scores.shards._BRIDGED", data.draw(st.sampled_from([0, 40, 999])))
     patch.setattr("reid_vpr_eval.scores.shards._PIECE", data.draw(st.sampled_from([1, 64, 4096])))
-    mask = rng.random(n) < 0.3
-    shards, whole = shards.with_ones(mask), np.where(mask[:, None], 1, whole).astype(kind)
+    for vector in np.arange(2 * dim).reshape(2, dim).astype(kind)[: data.draw(st.integers(0, 2))]:
+        mask = rng.random(n) < 0.3
+        shards, whole = shards.replaced(mask, vector), np.where(mask[:, None], vector, whole)
+        whole = whole.astype(kind)
     for _ in range(3):
         assert shards.shape == whole.shape
         assert (len(shards), shards.ndim, shards.dtype) == (len(whole), 2, whole.dtype)
@@ -213,7 +215,7 @@ def test_threads_and_other_processes_read_the_files_themselves(tmp_path: Path) -
     with ThreadPoolExecutor(8) as pool:
         parts = list(pool.map(lambda at: shards[at : at + 7], range(0, 990, 3)))
     assert all(np.array_equal(part, vectors[3 * i : 3 * i + 7]) for i, part in enumerate(parts))
-    part = shards.take(np.arange(999, 0, -2)).with_ones(np.arange(500) % 5 == 0)
+    part = shards.take(np.arange(999, 0, -2)).replaced(np.arange(500) % 5 == 0, np.ones(4))
     scores = rve.Embeddings(vectors[1:], part)
     stored = pickle.dumps(scores.gallery)
     assert len(stored) < 8 * 500 + 1000 + 4000  # positions and a mask, no vectors

@@ -164,10 +164,11 @@ def without_bad(
         bad[rows] = True
     if not bad.any():
         return vectors, None
+    good = np.ones(vectors.shape[1], vectors.dtype)
     if isinstance(vectors, Shards):
-        return vectors.with_ones(bad), bad
+        return vectors.replaced(bad, good), bad
     mended = np.array(vectors)
-    mended[bad] = 1
+    mended[bad] = good
     mended.setflags(write=False)
     return mended, bad
 

@@ -78,14 +78,14 @@ class Shards:
     dtype: np.dtype[Any]
     _starts: Ints
     _rows: range | Ints
-    _ones: npt.NDArray[np.bool_] | None
+    _replaced: tuple[tuple[npt.NDArray[np.bool_], Array], ...]
 
     def __init__(self, paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> None:
         files = tuple(VectorFile.open(path) for path in _listed(paths))
         _check_alike(files)
         starts = np.concatenate([[0], np.cumsum([file.rows for file in files])])
         for name, value in (("files", files), ("dtype", files[0].dtype), ("_starts", starts),
-                            ("_rows", range(int(starts[-1]))), ("_ones", None)):  # fmt: skip
+                            ("_rows", range(int(starts[-1]))), ("_replaced", ())):  # fmt: skip
             object.__setattr__(self, name, value)
 
     @property
@@ -111,16 +111,16 @@ class Shards:
     def __getitem__(self, rows: slice | npt.NDArray[np.integer[Any]]) -> Array:
         """Read rows: a slice, or an array of positions in any order."""
         chosen = self._chosen(rows)
+        places: slice | Ints
         if isinstance(chosen, range) and chosen.step == 1:
+            places = slice(chosen.start, chosen.stop)
             read = self._span(chosen.start, len(chosen))
-            ones = None if self._ones is None else self._ones[chosen.start : chosen.stop]
         else:
             places = np.asarray(chosen, np.int64)
             read = self._scattered(places)
-            ones = None if self._ones is None else self._ones[places]
         read = read.astype(self.dtype, copy=False)
-        if ones is not None:
-            read[ones] = 1
+        for mask, vector in self._replaced:
+            read[mask[places]] = vector
         return read
 
     def take(self, rows: slice | npt.ArrayLike) -> Shards:
@@ -144,11 +144,11 @@ class Shards:
         """Return shards whose rows have this type when they are read."""
         return self._with(dtype=np.dtype(kind))
 
-    def with_ones(self, mask: npt.NDArray[np.bool_]) -> Shards:
-        """Return shards whose rows under the mask are read as ones."""
-        ones = np.zeros(self._starts[-1], bool) if self._ones is None else self._ones.copy()
-        ones[np.asarray(self._rows, np.int64)[mask]] = True
-        return self._with(_ones=ones)
+    def replaced(self, mask: npt.NDArray[np.bool_], vector: Array) -> Shards:
+        """Return shards whose rows under the mask are read as this one vector."""
+        whole = np.zeros(self._starts[-1], bool)
+        whole[np.asarray(self._rows, np.int64)[mask]] = True
+        return self._with(_replaced=(*self._replaced, (whole, vector)))
 
     def place(self, row: int) -> tuple[str, int]:
         """Return the file of a row, and the row in it."""
@@ -158,7 +158,7 @@ class Shards:
 
     def _with(self, **changed: Any) -> Shards:
         made = object.__new__(Shards)
-        for name in ("files", "dtype", "_starts", "_rows", "_ones"):
+        for name in ("files", "dtype", "_starts", "_rows", "_replaced"):
             object.__setattr__(made, name, changed.get(name, getattr(self, name)))
         return made
 
