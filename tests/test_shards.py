@@ -18,7 +18,6 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_engine import World, same
 from typer.testing import CliRunner
 
 import reid_vpr_eval as rve
@@ -38,6 +37,7 @@ from reid_vpr_eval.formats import read_features
 from reid_vpr_eval.protocol import Protocol
 from reid_vpr_eval.relevance.pairing import codes
 from reid_vpr_eval.scores import METRICS, Shards
+from test_engine import World, same
 
 Array = npt.NDArray[Any]
 PACKAGE = str(Path(rve.__file__).parents[1])
