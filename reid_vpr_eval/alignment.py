@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -14,11 +14,14 @@ from reid_vpr_eval.formats import SideSpec, apply_spec
 from reid_vpr_eval.protocol import Protocol
 from reid_vpr_eval.samples import Samples
 from reid_vpr_eval.scores import Embeddings, RankedLists, ScoreMatrix, Scores
+from reid_vpr_eval.scores.arrays import row_blocks
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["pool_queries", "prepare", "side_spec", "warn_of_doubles"]
+
+_POOLED_AT_ONCE = 1 << 22
 
 
 def prepare(
@@ -115,7 +118,11 @@ def warn_of_doubles(query: Samples, gallery: Samples, scores: object) -> None:
     if query.ids is not None and gallery.ids is not None:
         return
     if scores.n_query == scores.n_gallery and (
-        scores.query is scores.gallery or np.array_equal(scores.query, scores.gallery)
+        scores.query is scores.gallery
+        or all(
+            np.array_equal(scores.query[rows], scores.gallery[rows])
+            for rows in row_blocks(scores.query)
+        )
     ):
         warnings.warn(
             "both sides have the same vectors row by row and no ids, so every query will find "
@@ -147,7 +154,23 @@ def pool_queries(
     _, first, group = np.unique(np.stack(keys), axis=1, return_index=True, return_inverse=True)
     order = np.argsort(group.ravel(), kind="stable")
     starts = np.searchsorted(group.ravel()[order], np.arange(len(first)))
-    sums = np.add.reduceat(scores.query[order].astype(np.float64), starts, axis=0)
-    mean = sums / np.diff(np.r_[starts, len(order)])[:, None]
-    kept = mean if scores.query.dtype == np.float64 else mean.astype(np.float32)
-    return query.take(first), Embeddings(kept, scores.gallery, scores.metric)
+    kind = np.float64 if scores.query.dtype == np.float64 else np.float32
+    mean = np.empty((len(starts), scores.dim), kind)
+    ends = np.r_[starts[1:], len(order)]
+    for a, b in _blocks_of_groups(ends, max(1, _POOLED_AT_ONCE // scores.dim)):
+        rows = order[starts[a] : ends[b - 1]]
+        part = scores.query[rows].astype(np.float64)
+        sums = np.add.reduceat(part, starts[a:b] - starts[a], axis=0)
+        mean[a:b] = sums / (ends[a:b] - starts[a:b])[:, None]
+    return query.take(first), scores.with_queries(mean)
+
+
+def _blocks_of_groups(
+    ends: npt.NDArray[np.int64], at_once: int
+) -> Iterator[tuple[int, int]]:
+    """Cut consecutive groups into blocks of about so many rows, and of one group at least."""
+    begin, done = 0, 0
+    while begin < len(ends):
+        stop = max(begin + 1, int(np.searchsorted(ends, done + at_once, side="right")))
+        yield begin, stop
+        begin, done = stop, int(ends[stop - 1])

@@ -18,7 +18,7 @@ from reid_vpr_eval.alignment import side_spec
 from reid_vpr_eval.counts import Expected
 from reid_vpr_eval.errors import AlignmentError, FormatError, ScoreError
 from reid_vpr_eval.evaluation import evaluate_prepared
-from reid_vpr_eval.formats import Side, open_image, read_features, read_sides
+from reid_vpr_eval.formats import Side, open_image, read_matrix, read_sides
 from reid_vpr_eval.formats.arrays import load_array
 from reid_vpr_eval.formats.registry import existing, find_reader, located, parsing
 from reid_vpr_eval.protocol import Protocol
@@ -212,7 +212,7 @@ def _matrix(inputs: Inputs, query: Side, gallery: Side) -> Scores | None:
         if path is not None:
             existing(path.expanduser(), "matrix of scores")
             with located(path):
-                scores = ScoreMatrix(read_features(path), higher_is_better=higher)
+                scores = ScoreMatrix(read_matrix(path), higher_is_better=higher)
             return _sized(scores, query, gallery, path)
     if inputs.ranked is None:
         return None

@@ -262,12 +262,13 @@ class Samples:
         if self._missing["id"].any():
             rows = name_some(np.flatnonzero(self._missing["id"]))
             raise FormatError(f"column 'id' has no value in rows {rows}: every row needs one")
-        unique, counts = np.unique(ids, return_counts=True)
-        if len(unique) < len(ids):
-            twice = np.flatnonzero(counts > 1)
-            places = np.flatnonzero(ids == unique[twice[0]])
+        ordered = np.sort(ids)
+        again = ordered[1:] == ordered[:-1]
+        if again.any():
+            twice = np.unique(ordered[1:][again])
+            places = np.flatnonzero(ids == twice[0])
             raise AlignmentError(
                 f"{len(twice)} ids occur more than once on one side: "
-                f"{name_some(unique[twice].tolist())} (the first in rows {name_some(places)}); "
+                f"{name_some(twice.tolist())} (the first in rows {name_some(places)}); "
                 "ids must be unique within a side"
             )

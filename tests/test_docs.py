@@ -1,8 +1,10 @@
-"""The generated pages are those that the code would write now."""
+"""The generated pages are those that the code would write now; guides show what happens."""
 
 from __future__ import annotations
 
+import doctest
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -26,6 +28,19 @@ def maker() -> ModuleType:
 def test_pages_are_up_to_date(name: str) -> None:
     page = (DOCS / name).read_text(encoding="utf-8")
     assert page == maker().PAGES[name](), "run: python docs/make.py"
+
+
+GUIDES = sorted(path.name for path in DOCS.glob("*.md") if path.name not in maker().PAGES)
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_guides_show_what_happens(name: str) -> None:
+    text = (DOCS / name).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    runner = doctest.DocTestRunner()
+    runner.run(doctest.DocTestParser().get_doctest("".join(blocks), {}, name, None, 0))
+    assert runner.failures == 0
+    assert runner.tries > len(blocks) > 0
 
 
 @pytest.mark.parametrize("name", sorted(METRICS))

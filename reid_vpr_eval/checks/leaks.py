@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from hashlib import blake2b
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +14,12 @@ from reid_vpr_eval.per_query import merged_top
 from reid_vpr_eval.ranking import rank
 from reid_vpr_eval.relevance import Relevance
 from reid_vpr_eval.samples import Samples
-from reid_vpr_eval.scores import Embeddings
+from reid_vpr_eval.scores import Embeddings, Vectors
+from reid_vpr_eval.scores.arrays import row_blocks
 
 __all__ = ["leaks", "without_doubles"]
+
+Ints: TypeAlias = npt.NDArray[np.int64]
 
 #: How alike (cosine) a query and its best item of the same session are to be called a leak.
 NEAR = 0.995
@@ -25,38 +29,40 @@ def leaks(
     scores: Embeddings, relevance: Relevance, query: Samples, gallery: Samples
 ) -> list[str]:
     """Return notes on equal and on nearly equal vectors."""
+    ours, theirs = _codes(scores.query, scores.gallery)
     return [
-        *_across(scores, relevance),
-        *_inside(scores, gallery),
+        *_across(ours, theirs, relevance),
+        *_inside(theirs, gallery),
         *_near(scores, relevance, query, gallery),
     ]
 
 
-def without_doubles(scores: Embeddings, gallery: Samples) -> npt.NDArray[np.int64]:
+def without_doubles(scores: Embeddings, gallery: Samples) -> Ints:
     """Return the gallery rows that remain when later rows of an equal vector are dropped.
 
     Rows of different labels are kept apart: which of them is right cannot be told.
     """
-    keys = _keys(scores.gallery)
+    return _first_rows(_codes(scores.gallery)[0], gallery)
+
+
+def _first_rows(codes: Ints, gallery: Samples) -> Ints:
+    """Return the first row of each code and label, ascending."""
+    keys = [codes]
     if "label" in gallery:
-        labels = np.unique(gallery.keys("label"), return_inverse=True)[1]
-        keys = [key + label.tobytes() for key, label in zip(keys, labels, strict=True)]
-    seen: set[bytes] = set()
-    kept = [row for row, key in enumerate(keys) if not (key in seen or seen.add(key))]  # type: ignore[func-returns-value]
-    return np.array(kept, np.int64)
+        keys.append(np.unique(gallery.keys("label"), return_inverse=True)[1])
+    return np.sort(np.unique(np.stack(keys), axis=1, return_index=True)[1])
 
 
-def _across(scores: Embeddings, relevance: Relevance) -> Iterator[str]:
+def _across(ours: Ints, theirs: Ints, relevance: Relevance) -> Iterator[str]:
     """Report query vectors that stand in the ranked gallery too, bit for bit."""
-    known: dict[bytes, list[int]] = {}
-    for row, key in enumerate(_keys(scores.gallery)):
-        if not relevance.ignored_gallery[row]:
-            known.setdefault(key, []).append(row)
+    ranked = np.flatnonzero(~relevance.ignored_gallery)
+    order = ranked[np.argsort(theirs[ranked], kind="stable")]
+    low = np.searchsorted(theirs[order], ours, side="left")
+    high = np.searchsorted(theirs[order], ours, side="right")
     found, right, wrong = 0, 0, 0
-    for row, key in enumerate(_keys(scores.query)):
-        rows = set(known.get(key, ()))
-        rows -= set(relevance.ignored(row).tolist()) if rows else set()
-        positives = set(relevance.positives(row).tolist()) if rows else set()
+    for row in np.flatnonzero(high > low).tolist():
+        rows = set(order[low[row] : high[row]].tolist()) - set(relevance.ignored(row).tolist())
+        positives = set(relevance.positives(row).tolist())
         found += bool(rows)
         right += bool(rows & positives)
         wrong += bool(rows - positives)
@@ -69,13 +75,12 @@ def _across(scores: Embeddings, relevance: Relevance) -> Iterator[str]:
     )
 
 
-def _inside(scores: Embeddings, gallery: Samples) -> Iterator[str]:
+def _inside(codes: Ints, gallery: Samples) -> Iterator[str]:
     """Report gallery vectors that occur more than once."""
-    keys = _keys(scores.gallery)
-    doubles = len(keys) - len(set(keys))
+    doubles = len(codes) - len(np.unique(codes))
     if not doubles:
         return
-    dropped = scores.n_gallery - len(without_doubles(scores, gallery))
+    dropped = len(codes) - len(_first_rows(codes, gallery))
     apart = f"; {doubles - dropped} of them under another label" if doubles > dropped else ""
     yield f"{doubles} gallery rows repeat the vector of an earlier row{apart} (--dedup drops them)"
 
@@ -87,7 +92,9 @@ def _near(
     column = next((c for c in ("sequence", "camera") if c in query and c in gallery), None)
     if column is None:
         return
-    alike = Embeddings(scores.query, scores.gallery, "cosine")
+    alike = scores
+    if scores.metric != "cosine":
+        alike = Embeddings(scores.query, scores.gallery, "cosine")
     rows, _, items, values, _ = merged_top(rank(alike, relevance, top_k=1))
     ours, theirs = query.keys(column)[rows], gallery.keys(column)[items]
     hit = (values >= NEAR) & (ours == theirs)
@@ -99,5 +106,19 @@ def _near(
         )
 
 
-def _keys(vectors: npt.NDArray[Any]) -> list[bytes]:
-    return [np.ascontiguousarray(row).tobytes() for row in vectors]
+def _codes(*sides: Vectors) -> list[Ints]:
+    """Give equal vectors equal numbers, on all sides together."""
+    digests = np.concatenate([_digests(side) for side in sides])
+    codes = np.unique(digests, axis=0, return_inverse=True)[1].ravel()
+    return np.split(codes, np.cumsum([len(side) for side in sides])[:-1])
+
+
+def _digests(vectors: Vectors) -> npt.NDArray[np.uint64]:
+    """Return a hash of 128 bits of the bytes of each vector, (n, 2)."""
+    out = np.empty((len(vectors), 2), np.uint64)
+    for rows in row_blocks(vectors):
+        joined = b"".join(
+            blake2b(row.tobytes(), digest_size=16).digest() for row in vectors[rows]
+        )
+        out[rows] = np.frombuffer(joined, np.uint64).reshape(-1, 2)
+    return out

@@ -73,8 +73,9 @@ QueryOption = Annotated[
 GalleryOption = Annotated[
     Path | None, typer.Option("--gallery", help="likewise; the query side again if left out")
 ]
-QueryFeatures = Annotated[Path | None, typer.Option(help="features of the query side")]
-GalleryFeatures = Annotated[Path | None, typer.Option(help="features of the gallery side")]
+_SHARDS = ": a file, a folder of shards, a pattern, or a,b,c"
+QueryFeatures = Annotated[Path | None, typer.Option(help=f"features of the query side{_SHARDS}")]
+GalleryFeatures = Annotated[Path | None, typer.Option(help=f"those of the gallery side{_SHARDS}")]
 TruthOption = Annotated[
     Path | None, typer.Option("--truth", help="lists or neighbours that the protocol asks for")
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reid_vpr_eval.formats.arrays import write_features
-from reid_vpr_eval.formats.features import read_features
+from reid_vpr_eval.formats.features import read_features, read_matrix
 from reid_vpr_eval.formats.images import IMAGE_SUFFIXES, image_bytes, open_image
 from reid_vpr_eval.formats.names import GRAMMARS, Grammar, parse_name, parse_names
 from reid_vpr_eval.formats.registry import FORMATS, Content, Reader, SideName, reader
@@ -29,6 +29,7 @@ __all__ = [
     "parse_name",
     "parse_names",
     "read_features",
+    "read_matrix",
     "read_qrels",
     "read_run",
     "read_side",

@@ -32,6 +32,7 @@ from reid_vpr_eval.formats.images import plain_name
 from reid_vpr_eval.formats.registry import Content, SideName, existing, find_reader, located
 from reid_vpr_eval.formats.spec import SideSpec, apply_spec, without_overruled
 from reid_vpr_eval.samples import Samples
+from reid_vpr_eval.scores.shards import Vectors, rows_of
 
 __all__ = ["Side", "read_side", "read_sides"]
 
@@ -49,7 +50,7 @@ class Side:
     ----------
     samples : Samples
         The metadata.
-    features : array (n, d) or None
+    features : array (n, d), Shards or None
         Row i belongs to sample i; None if the source has none.
     source : Path
         The file or folder that was named.
@@ -62,7 +63,7 @@ class Side:
     """
 
     samples: Samples
-    features: npt.NDArray[Any] | None
+    features: Vectors | None
     source: Path
     root: Path | None
     row_ids: bool = False
@@ -115,7 +116,8 @@ def read_sides(
     query_spec, gallery_spec : SideSpec
         What the protocol says of each side.
     query_features, gallery_features : path, optional
-        Features in files of their own: a row for every sample, or for every sample that
+        Features in files of their own (several files: a folder, a pattern, or paths with
+        commas between them): a row for every sample, or for every sample that
         ``where`` keeps.
 
     Raises
@@ -225,7 +227,7 @@ def _folders_differ(names: Sequence[str], others: Sequence[str]) -> bool:
 def _finish(loaded: _Loaded, side: SideName, features_path: Source | None) -> Side:
     with located(loaded.source):
         samples, rows = apply_spec(loaded.samples, loaded.spec, side=side)
-    features = loaded.content.features
+    features: Vectors | None = loaded.content.features
     where = loaded.source
     if features_path is not None:
         where = Path(features_path).expanduser()
@@ -237,17 +239,17 @@ def _finish(loaded: _Loaded, side: SideName, features_path: Source | None) -> Si
 
 
 def _rows_of(
-    features: npt.NDArray[Any],
+    features: Vectors,
     rows: npt.NDArray[np.int64],
     loaded: _Loaded,
     where: Path,
     side: SideName,
-) -> npt.NDArray[Any]:
+) -> Vectors:
     n_all, n_kept = loaded.samples.n, len(rows)
     if len(features) == n_kept:
         return features
     if len(features) == n_all:
-        return features[rows]
+        return rows_of(features, rows)
     kept = f" ({n_kept} of them kept by 'where')" if n_kept != n_all else ""
     raise AlignmentError(
         f"{where}: {len(features)} feature vectors, but {loaded.source} has {n_all} {side} "

@@ -17,6 +17,7 @@ __all__ = [
 ]  # fmt: skip
 
 PAIRS_AT_ONCE = 1 << 21
+_ROWS_AT_ONCE = 1 << 16
 
 
 def check_choice(name: str, value: object, known: Sequence[object]) -> None:
@@ -42,7 +43,9 @@ def check_sides(query: Samples, gallery: Samples) -> None:
 def codes(
     query: Samples, gallery: Samples, column: str
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Give equal values of a column equal numbers, on both sides together.
+    """Give equal values of a column equal numbers; what no query has is -1.
+
+    Numbers are to be compared between the sides, not within the gallery.
 
     Raises
     ------
@@ -57,8 +60,13 @@ def codes(
             f"({ours[:1].tolist()[0]!r}) and {named[theirs.dtype.kind == 'U']} on the gallery side "
             f"({theirs[:1].tolist()[0]!r}): they can never be equal; use one kind"
         )
-    _, numbered = np.unique(np.concatenate([ours, theirs]), return_inverse=True)
-    return numbered[: len(ours)], numbered[len(ours) :]
+    values, numbered = np.unique(ours, return_inverse=True)
+    found = np.empty(len(theirs), np.int64)
+    for start in range(0, len(theirs), _ROWS_AT_ONCE):
+        part = theirs[start : start + _ROWS_AT_ONCE]
+        place = np.minimum(np.searchsorted(values, part), len(values) - 1)
+        found[start : start + len(part)] = np.where(values[place] == part, place, -1)
+    return numbered, found
 
 
 def self_pairs(

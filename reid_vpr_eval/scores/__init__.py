@@ -9,7 +9,8 @@ from typing import TypeAlias
 from reid_vpr_eval.scores.embeddings import METRICS, Embeddings
 from reid_vpr_eval.scores.lists import RankedLists
 from reid_vpr_eval.scores.matrix import ScoreMatrix
+from reid_vpr_eval.scores.shards import Shards, Vectors
 
-__all__ = ["METRICS", "Embeddings", "RankedLists", "ScoreMatrix", "Scores"]
+__all__ = ["METRICS", "Embeddings", "RankedLists", "ScoreMatrix", "Scores", "Shards", "Vectors"]
 
 Scores: TypeAlias = Embeddings | ScoreMatrix | RankedLists

@@ -16,8 +16,9 @@ from reid_vpr_eval.errors import (
     FormatError,
     InputNotFoundError,
     ScoreError,
-    name_some,
 )
+from reid_vpr_eval.scores.files import in_blocks
+from reid_vpr_eval.scores.shards import Shards, Vectors, names_of_rows
 
 __all__ = [
     "EXACT_FLOAT64_INTEGER",
@@ -28,6 +29,8 @@ __all__ = [
     "direction",
     "load_array",
     "load_vectors",
+    "open_vectors",
+    "row_blocks",
     "without_bad",
 ]
 
@@ -38,26 +41,36 @@ _EXACT_FLOAT32_INTEGER = 2**24
 EXACT_FLOAT64_INTEGER = 2**53
 
 
-def digest(text: str, *arrays: Array | None) -> str:
-    """Return the SHA-256 of a text and of arrays with their types and shapes."""
+def digest(text: str, *arrays: Vectors | None) -> str:
+    """Return the SHA-256 of a text and of arrays with their types and shapes.
+
+    Vectors in files give the same as the array of all of them.
+    """
     found = hashlib.sha256(text.encode())
     for array in arrays:
         if array is None:
             continue
         found.update(f"\0{array.dtype.str}\0{array.shape}\0".encode())
         for block in row_blocks(array):
-            found.update(np.ascontiguousarray(array[block]).tobytes())
+            found.update(np.ascontiguousarray(array[block]).reshape(-1).view(np.uint8).data)
     return found.hexdigest()
 
 
-def load_array(given: Any, what: str) -> Array:
-    """Return an array of real numbers, read-only, from an array or the path of a .npy file."""
+def load_array(given: Any, what: str, *, mapped: bool = True) -> Array:
+    """Return an array of real numbers, read-only, from an array or the path of a .npy file.
+
+    A file is mapped into memory, or loaded.
+    """
     if isinstance(given, str | os.PathLike):
         path = Path(given)
         if not path.is_file():
             raise InputNotFoundError(f"{path}: no such file (expected the {what} as .npy)")
         try:
-            given = np.lib.format.open_memmap(path, mode="r")
+            if mapped:
+                given = np.lib.format.open_memmap(path, mode="r")
+            else:
+                with path.open("rb") as stream:
+                    given = np.lib.format.read_array(stream, allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
             if zipfile.is_zipfile(path):
                 raise FormatError(f"{path}: holds several arrays; give the array itself") from error
@@ -74,9 +87,28 @@ def load_array(given: Any, what: str) -> Array:
     return array
 
 
-def load_vectors(given: Any, side: str) -> Array:
+def open_vectors(given: Any, side: str) -> Vectors:
+    """Return features of an array, of a file that is loaded if it is small, or of shards.
+
+    Several files, a folder or a large file are shards.
+    """
+    if isinstance(given, Shards):
+        return given
+    if isinstance(given, list | tuple) and all(isinstance(one, str | os.PathLike) for one in given):
+        return Shards(given)
+    if not isinstance(given, str | os.PathLike):
+        return load_array(given, f"{side} features")
+    path = Path(given).expanduser()
+    if path.is_dir() or (path.is_file() and in_blocks(path)):
+        return Shards(path)
+    return load_array(path, f"{side} features", mapped=False)
+
+
+def load_vectors(given: Any, side: str) -> Vectors:
     """Return features (n, d), not empty, of a type that is scored as it is."""
-    vectors = load_array(given, f"{side} features")
+    vectors = open_vectors(given, side)
+    if isinstance(vectors, Shards):
+        return vectors.astype(np.float32) if vectors.dtype.kind in "iu" else vectors
     if vectors.ndim != 2:
         raise ScoreError(
             f"{side} features have the shape {vectors.shape}: (number of items, dimensions) "
@@ -94,7 +126,8 @@ def load_vectors(given: Any, side: str) -> Array:
     return vectors
 
 
-def row_blocks(array: Array) -> Iterator[slice]:
+def row_blocks(array: Vectors) -> Iterator[slice]:
+    """Yield slices of rows, of a few million numbers each."""
     width = array.shape[1] if array.ndim > 1 else 1
     step = max(1, _CHECKED_AT_ONCE // max(1, width))
     for start in range(0, array.shape[0], step):
@@ -103,52 +136,66 @@ def row_blocks(array: Array) -> Iterator[slice]:
 
 def check_finite(array: Array, what: str, noun: str) -> None:
     """Refuse NaN and infinite values, and name their rows."""
-    if array.dtype.kind != "f":
-        return
-    bad: list[int] = []
-    for block in row_blocks(array):
-        rows = np.flatnonzero(~np.isfinite(array[block]).all(axis=1))
-        bad += [int(row) + block.start for row in rows]
-    if bad:
-        raise ScoreError(
-            f"{what}: {noun} are NaN or infinite in {len(bad)} of {array.shape[0]} rows "
-            f"(rows {name_some(bad)}); mend or leave out these rows"
-        )
+    not_finite, _ = _bad_rows(array, "")
+    _refuse_not_finite(array, not_finite, what, noun)
 
 
-def check_vectors(vectors: Array, side: str, metric: str) -> None:
+def check_vectors(vectors: Vectors, side: str, metric: str) -> None:
     """Refuse vectors that are not finite, or zero under cosine."""
-    check_finite(vectors, f"{side} features", "values")
-    if metric != "cosine":
-        return
-    zero: list[int] = []
-    for block in row_blocks(vectors):
-        zero += [int(row) + block.start for row in np.flatnonzero(~vectors[block].any(axis=1))]
-    if zero:
+    not_finite, zero = _bad_rows(vectors, metric)
+    _refuse_not_finite(vectors, not_finite, f"{side} features", "values")
+    if len(zero):
         raise ScoreError(
-            f"{side} features: {len(zero)} vectors are zero (rows {name_some(zero)}) and have no "
-            "direction, so cosine is not defined for them; leave these rows out or use another "
-            "metric"
+            f"{side} features: {len(zero)} vectors are zero ({names_of_rows(vectors, zero)}) and "
+            "have no direction, so cosine is not defined for them; leave these rows out or use "
+            "another metric"
         )
 
 
-def without_bad(vectors: Array, metric: str) -> tuple[Array, npt.NDArray[np.bool_] | None]:
+def without_bad(
+    vectors: Vectors, metric: str
+) -> tuple[Vectors, npt.NDArray[np.bool_] | None]:
     """Return vectors with those that cannot be scored replaced by ones, and a mask of them.
 
     The mask is None, and the vectors are the same object, where all are good.
     """
     bad = np.zeros(len(vectors), bool)
-    for block in row_blocks(vectors):
-        part = vectors[block]
-        bad[block] = ~np.isfinite(part).all(axis=1)
-        if metric == "cosine":
-            bad[block] |= ~part.any(axis=1)
+    for rows in _bad_rows(vectors, metric):
+        bad[rows] = True
     if not bad.any():
         return vectors, None
+    good = np.ones(vectors.shape[1], vectors.dtype)
+    if isinstance(vectors, Shards):
+        return vectors.replaced(bad, good), bad
     mended = np.array(vectors)
-    mended[bad] = 1
+    mended[bad] = good
     mended.setflags(write=False)
     return mended, bad
+
+
+def _bad_rows(vectors: Vectors, metric: str) -> tuple[list[int], list[int]]:
+    """Return the rows that are not finite, and those that are zero under cosine.
+
+    The vectors are read once.
+    """
+    not_finite: list[int] = []
+    zero: list[int] = []
+    for block in row_blocks(vectors):
+        part = vectors[block]
+        if part.dtype.kind == "f":
+            rows = np.flatnonzero(~np.isfinite(part).all(axis=1))
+            not_finite += (rows + block.start).tolist()
+        if metric == "cosine":
+            zero += (np.flatnonzero(~part.any(axis=1)) + block.start).tolist()
+    return not_finite, zero
+
+
+def _refuse_not_finite(array: Vectors, bad: list[int], what: str, noun: str) -> None:
+    if bad:
+        raise ScoreError(
+            f"{what}: {noun} are NaN or infinite in {len(bad)} of {array.shape[0]} rows "
+            f"({names_of_rows(array, bad)}); mend or leave out these rows"
+        )
 
 
 def direction(higher_is_better: object) -> bool:

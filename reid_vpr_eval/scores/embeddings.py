@@ -14,12 +14,12 @@ from reid_vpr_eval.errors import (
     ScoreError,
 )
 from reid_vpr_eval.scores.arrays import (
-    Array,
     check_vectors,
     digest,
     load_vectors,
     without_bad,
 )
+from reid_vpr_eval.scores.shards import Shards, Vectors, rows_of
 
 __all__ = ["METRICS", "Embeddings"]
 
@@ -35,10 +35,12 @@ class Embeddings:
 
     Parameters
     ----------
-    query, gallery : array (n, d) or path of a ``.npy`` file
-        One vector a row. float16 and whole numbers are scored as float32 (whole numbers
-        beyond 2^24 as float64); float64 stays float64. Anything with ``__array__`` (a
-        torch tensor on the CPU) is accepted.
+    query, gallery : array (n, d), path, list of paths, or Shards
+        One vector a row. Several files (``.npy``, ``.fbin``, ``.u8bin``, ``.i8bin``), a folder
+        of them, and one file of 256 MiB or more are :class:`Shards`: read block by block,
+        never held in memory. A smaller file is loaded. float16 and whole numbers are scored
+        as float32 (whole numbers beyond 2^24 as float64); float64 stays float64. Anything with
+        ``__array__`` (a torch tensor on the CPU) is accepted.
     metric : {"cosine", "dot", "euclidean", "sqeuclidean"}
         Cosine normalises the vectors. "euclidean" and "sqeuclidean" rank alike.
     bad_vectors : {"error", "last"}
@@ -48,6 +50,8 @@ class Embeddings:
 
     Raises
     ------
+    FormatError, AlignmentError
+        If a file is damaged, or files of one side do not agree.
     ScoreError
         If a vector is not finite (which rows), is zero under cosine, if the dimensions
         of the two sides differ, or a side is empty.
@@ -61,8 +65,8 @@ class Embeddings:
 
     kind: ClassVar[str] = "features"
 
-    query: Array
-    gallery: Array
+    query: Vectors
+    gallery: Vectors
     metric: str
     bad_query: npt.NDArray[np.bool_] | None
     bad_gallery: npt.NDArray[np.bool_] | None
@@ -124,28 +128,53 @@ class Embeddings:
     def take(self, query_rows: npt.ArrayLike, gallery_rows: npt.ArrayLike) -> Embeddings:
         """Return the embeddings of these rows (positions or masks)."""
         ours, theirs = np.asarray(query_rows), np.asarray(gallery_rows)
-        part = Embeddings(self.query[ours], self.gallery[theirs], self.metric)
-        for name, rows in (("bad_query", ours), ("bad_gallery", theirs)):
-            mask = getattr(self, name)
-            object.__setattr__(part, name, None if mask is None else mask[rows])
+        bad = [None if mask is None else mask[rows] for mask, rows in
+               ((self.bad_query, ours), (self.bad_gallery, theirs))]  # fmt: skip
+        part = self._with(rows_of(self.query, ours), rows_of(self.gallery, theirs), *bad)
+        for side, n in (("query", part.n_query), ("gallery", part.n_gallery)):
+            if not n:
+                raise ScoreError(f"the {side} side is empty: no rows of it were taken")
         return part
 
     def take_queries(self, rows: slice) -> Embeddings:
         """Return the embeddings of some queries, with the same gallery; nothing is copied."""
-        part = object.__new__(Embeddings)
-        bad = self.bad_query
-        for name, value in (("query", self.query[rows]), ("gallery", self.gallery),
-                            ("metric", self.metric), ("bad_gallery", self.bad_gallery),
-                            ("bad_query", None if bad is None else bad[rows])):  # fmt: skip
-            object.__setattr__(part, name, value)
-        return part
+        bad = None if self.bad_query is None else self.bad_query[rows]
+        return self._with(rows_of(self.query, rows), self.gallery, bad, self.bad_gallery)
+
+    def with_queries(self, query: Any) -> Embeddings:
+        """Return the embeddings of other queries, which are checked, with the same gallery."""
+        vectors = load_vectors(query, "query")
+        check_vectors(vectors, "query", self.metric)
+        return self._with(vectors, self.gallery, None, self.bad_gallery)
+
+    def _with(
+        self, query: Vectors, gallery: Vectors, bad_query: Any, bad_gallery: Any
+    ) -> Embeddings:
+        """Return embeddings of vectors that were checked before."""
+        made = object.__new__(Embeddings)
+        for name, value in (("query", query), ("gallery", gallery), ("metric", self.metric),
+                            ("bad_query", bad_query), ("bad_gallery", bad_gallery)):  # fmt: skip
+            object.__setattr__(made, name, value)
+        return made
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the content."""
         return digest(self.metric, self.query, self.gallery, self.bad_query, self.bad_gallery)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Save to one ``.npz`` file; the same embeddings give the same bytes."""
+        """Save to one ``.npz`` file; the same embeddings give the same bytes.
+
+        Raises
+        ------
+        ScoreError
+            If a side is shards: they are files already.
+        """
+        for side in (self.query, self.gallery):
+            if isinstance(side, Shards):
+                raise ScoreError(
+                    f"features in files ({side.files[0].path} ...) are not copied into one .npz, "
+                    "which would have to be held in memory: keep the files and name them again"
+                )
         arrays = {"query": np.asarray(self.query), "gallery": np.asarray(self.gallery)}
         for name in ("bad_query", "bad_gallery"):
             if getattr(self, name) is not None:
