@@ -23,6 +23,7 @@ SHARE_FOR_DOUBLE = 0.3
 _FIRST_GUESS = 1 << 14
 _MANY = 12  # thresholds of a line from which on a table of buckets helps
 _BUCKETS = 2  # for each threshold
+_STRETCH = 64  # scores that are passed over at once if none of them counts
 
 compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
 
@@ -187,17 +188,39 @@ def _above(low: Array, begin: int, end: int, value: float) -> int:  # pragma: no
 
 
 @compiled
+def _n_reaching(scores: Array, least: Array) -> int:  # pragma: no cover
+    """Return how many scores reach their least one; a loop that is done several at a time."""
+    reached = 0
+    for j in range(len(scores)):
+        reached += scores[j] >= least[j]
+    return reached
+
+
+@compiled
+def _n_reaching_one(scores: Array, least: float) -> int:  # pragma: no cover
+    reached = 0
+    for j in range(len(scores)):
+        reached += scores[j] >= least
+    return reached
+
+
+@compiled
 def _rows_at_least(
     scores: Array, least: Array, row: Ints, column: Ints
 ) -> int:  # pragma: no cover
     found = 0
+    width = scores.shape[1]
     for i in range(scores.shape[0]):
         if least[i] < np.inf:
-            for j in range(scores.shape[1]):
-                if scores[i, j] >= least[i]:
-                    if found < len(row):
-                        row[found], column[found] = i, j
-                    found += 1
+            for first in range(0, width, _STRETCH):
+                last = min(first + _STRETCH, width)
+                if not _n_reaching_one(scores[i, first:last], least[i]):
+                    continue
+                for j in range(first, last):
+                    if scores[i, j] >= least[i]:
+                        if found < len(row):
+                            row[found], column[found] = i, j
+                        found += 1
     return found
 
 
@@ -206,12 +229,17 @@ def _columns_at_least(
     scores: Array, least: Array, row: Ints, column: Ints
 ) -> int:  # pragma: no cover
     found = 0
+    width = scores.shape[1]
     for i in range(scores.shape[0]):
-        for j in range(scores.shape[1]):
-            if scores[i, j] >= least[j]:
-                if found < len(row):
-                    row[found], column[found] = i, j
-                found += 1
+        for first in range(0, width, _STRETCH):
+            last = min(first + _STRETCH, width)
+            if not _n_reaching(scores[i, first:last], least[first:last]):
+                continue
+            for j in range(first, last):
+                if scores[i, j] >= least[j]:
+                    if found < len(row):
+                        row[found], column[found] = i, j
+                    found += 1
     return found
 
 
@@ -243,35 +271,48 @@ def _fill_table(
 
 
 @compiled
+def _above_by_table(
+    low: Array, begin: int, floor: float, value: float, scale: float,
+    table: npt.NDArray[np.int32], n_buckets: int,
+) -> int:  # pragma: no cover  # fmt: skip
+    """Return how many of the bounds from `begin` on are at most a value, by their buckets."""
+    bucket = int(min((np.float64(value) - np.float64(floor)) * scale, np.float64(n_buckets - 1)))
+    first, last = begin + table[bucket], begin + table[bucket + 1]
+    if last > first and low[first] <= value:
+        return first - begin + _above(low, first, last, value)  # type: ignore[no-any-return]
+    return first - begin  # type: ignore[no-any-return]
+
+
+@compiled
 def _place_rows(
     scores: Array, lowest: Array, low: Array, high: Array, start: Ints, bins: Ints, row: Ints,
     column: Ints, table: npt.NDArray[np.int32],
 ) -> int:  # pragma: no cover  # fmt: skip
     found = 0
+    width = scores.shape[1]
     for i in range(scores.shape[0]):
         floor = lowest[i]
         begin, end = start[i], start[i + 1]
         many = end - begin >= _MANY
         n_buckets = _BUCKETS * (end - begin)
         scale = _fill_table(table, n_buckets, low, begin, end) if many else -1.0
-        for j in range(scores.shape[1]):
-            value = scores[i, j]
-            if value >= floor:
-                if scale >= 0:
-                    bucket = int(min((np.float64(value) - np.float64(floor)) * scale,
-                                     np.float64(n_buckets - 1)))  # fmt: skip
-                    first, last = begin + table[bucket], begin + table[bucket + 1]
-                    above = table[bucket]
-                    if last > first and low[first] <= value:
-                        above += _above(low, first, last, value)
-                else:
-                    above = _above(low, begin, end, value)
-                if high[begin + above - 1] >= value:
-                    if found < len(row):
-                        row[found], column[found] = i, j
-                    found += 1
-                else:
-                    bins[begin + i + above] += 1
+        for first in range(0, width, _STRETCH):
+            last = min(first + _STRETCH, width)
+            if not _n_reaching_one(scores[i, first:last], floor):
+                continue
+            for j in range(first, last):
+                value = scores[i, j]
+                if value >= floor:
+                    if scale >= 0:
+                        above = _above_by_table(low, begin, floor, value, scale, table, n_buckets)
+                    else:
+                        above = _above(low, begin, end, value)
+                    if high[begin + above - 1] >= value:
+                        if found < len(row):
+                            row[found], column[found] = i, j
+                        found += 1
+                    else:
+                        bins[begin + i + above] += 1
     return found
 
 
@@ -281,16 +322,21 @@ def _place_columns(
     column: Ints,
 ) -> int:  # pragma: no cover  # fmt: skip
     found = 0
+    width = scores.shape[1]
     for i in range(scores.shape[0]):
-        for j in range(scores.shape[1]):
-            value = scores[i, j]
-            if value >= lowest[j]:
-                begin, end = start[j], start[j + 1]
-                above = _above(low, begin, end, value)
-                if high[begin + above - 1] >= value:
-                    if found < len(row):
-                        row[found], column[found] = i, j
-                    found += 1
-                else:
-                    bins[begin + j + above] += 1
+        for first in range(0, width, _STRETCH):
+            last = min(first + _STRETCH, width)
+            if not _n_reaching(scores[i, first:last], lowest[first:last]):
+                continue
+            for j in range(first, last):
+                value = scores[i, j]
+                if value >= lowest[j]:
+                    begin, end = start[j], start[j + 1]
+                    above = _above(low, begin, end, value)
+                    if high[begin + above - 1] >= value:
+                        if found < len(row):
+                            row[found], column[found] = i, j
+                        found += 1
+                    else:
+                        bins[begin + j + above] += 1
     return found
