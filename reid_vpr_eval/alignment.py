@@ -12,6 +12,7 @@ import numpy.typing as npt
 from reid_vpr_eval.errors import AlignmentError, EvaluationWarning, NotCountedError
 from reid_vpr_eval.formats import SideSpec, apply_spec
 from reid_vpr_eval.protocol import Protocol
+from reid_vpr_eval.ranking.canonical import component_type
 from reid_vpr_eval.samples import Samples
 from reid_vpr_eval.scores import Embeddings, RankedLists, ScoreMatrix, Scores
 
@@ -136,12 +137,17 @@ def pool_queries(
     Raises
     ------
     NotCountedError
-        If the scores are no features.
+        If the scores are no features, or binary codes.
     """
     if not isinstance(scores, Embeddings):
         raise NotCountedError(
             "several images are pooled into one query by their features: give features, not a "
             "matrix or ranked lists"
+        )
+    if scores.kind == "bits":
+        raise NotCountedError(
+            "several images are pooled into one query by the mean of their features, and binary "
+            "codes have none: pool before the features are binarised"
         )
     keys = [np.unique(query.keys(column), return_inverse=True)[1] for column in columns]
     _, first, group = np.unique(np.stack(keys), axis=1, return_index=True, return_inverse=True)
@@ -149,5 +155,5 @@ def pool_queries(
     starts = np.searchsorted(group.ravel()[order], np.arange(len(first)))
     sums = np.add.reduceat(scores.query[order].astype(np.float64), starts, axis=0)
     mean = sums / np.diff(np.r_[starts, len(order)])[:, None]
-    kept = mean if scores.query.dtype == np.float64 else mean.astype(np.float32)
+    kept = mean.astype(component_type(scores.query.dtype))
     return query.take(first), Embeddings(kept, scores.gallery, scores.metric)

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["components", "norms", "pair_scores", "scaled", "tree_sum"]
+__all__ = ["component_type", "components", "norms", "pair_scores", "scaled", "tree_sum"]
 
 _ELEMENTS_AT_ONCE = 1 << 17
+_SMALLEST_NORMAL = np.finfo(np.float64).smallest_normal
 _NARROW = 32  # below this width columns are summed instead of rows
 
 Array = npt.NDArray[Any]
@@ -54,9 +55,21 @@ def _folded(terms: npt.NDArray[np.float64], half: int) -> npt.NDArray[np.float64
     return folded
 
 
+def component_type(kind: np.dtype[Any]) -> type[np.float32] | type[np.float64]:
+    """Return the type that vectors of a type are scored in.
+
+    float32 for what it holds exactly (whole numbers of up to 16 bits, float16, either byte
+    order), float64 for all else.
+
+    >>> component_type(np.dtype(np.int8)).__name__, component_type(np.dtype(np.int32)).__name__
+    ('float32', 'float64')
+    """
+    return np.float32 if np.can_cast(kind, np.float32) else np.float64
+
+
 def components(vectors: Array) -> Array:
-    """Return vectors as they are scored: float16 becomes float32, float64 stays."""
-    return vectors if vectors.dtype == np.float64 else vectors.astype(np.float32, copy=False)
+    """Return vectors as they are scored: as float32 or as float64."""
+    return vectors.astype(component_type(vectors.dtype), copy=False)
 
 
 def norms(vectors: Array) -> npt.NDArray[np.float64]:
@@ -80,7 +93,11 @@ def scaled(vectors: Array, lengths: npt.NDArray[np.float64]) -> Array:
     kept = components(vectors)
     if kept.dtype == np.float64:
         scale = _power_of_two(kept)
-        return np.asarray((kept * scale[:, None]) / (lengths * scale)[:, None])
+        part, own = kept * scale[:, None], lengths * scale
+        lost = (lengths < _SMALLEST_NORMAL) | (lengths == np.inf)  # rounded away before scaling
+        own[lost] = np.sqrt(tree_sum(part[lost] ** 2))
+        part /= own[:, None]
+        return np.asarray(part)
     unit = np.empty(kept.shape, np.float32)
     for rows in _chunks(len(kept), kept.shape[1]):
         unit[rows] = kept[rows].astype(np.float64) / lengths[rows, None]

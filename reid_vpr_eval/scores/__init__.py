@@ -6,10 +6,11 @@ at the door; what these objects hold afterwards is finite and fits together.
 
 from typing import TypeAlias
 
-from reid_vpr_eval.scores.embeddings import METRICS, Embeddings
+from reid_vpr_eval.scores.distances import METRICS, MetricName
+from reid_vpr_eval.scores.embeddings import Embeddings
 from reid_vpr_eval.scores.lists import RankedLists
 from reid_vpr_eval.scores.matrix import ScoreMatrix
 
-__all__ = ["METRICS", "Embeddings", "RankedLists", "ScoreMatrix", "Scores"]
+__all__ = ["METRICS", "Embeddings", "MetricName", "RankedLists", "ScoreMatrix", "Scores"]
 
 Scores: TypeAlias = Embeddings | ScoreMatrix | RankedLists

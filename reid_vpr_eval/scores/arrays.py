@@ -18,6 +18,7 @@ from reid_vpr_eval.errors import (
     ScoreError,
     name_some,
 )
+from reid_vpr_eval.scores.distances import undefined, why_undefined
 
 __all__ = [
     "EXACT_FLOAT64_INTEGER",
@@ -28,13 +29,13 @@ __all__ = [
     "direction",
     "load_array",
     "load_vectors",
+    "packed",
     "without_bad",
 ]
 
 Array: TypeAlias = npt.NDArray[Any]
 
 _CHECKED_AT_ONCE = 1 << 22
-_EXACT_FLOAT32_INTEGER = 2**24
 EXACT_FLOAT64_INTEGER = 2**53
 
 
@@ -75,7 +76,7 @@ def load_array(given: Any, what: str) -> Array:
 
 
 def load_vectors(given: Any, side: str) -> Array:
-    """Return features (n, d), not empty, of a type that is scored as it is."""
+    """Return features (n, d), not empty, as they are given; whole numbers stay whole."""
     vectors = load_array(given, f"{side} features")
     if vectors.ndim != 2:
         raise ScoreError(
@@ -84,14 +85,31 @@ def load_vectors(given: Any, side: str) -> Array:
         )
     if vectors.shape[0] == 0 or vectors.shape[1] == 0:
         raise ScoreError(f"the {side} side is empty: its features have the shape {vectors.shape}")
-    if vectors.dtype.kind in "iub":
+    if vectors.dtype.kind in "iu" and vectors.dtype.itemsize == 8:
         largest = max(abs(int(vectors.min())), abs(int(vectors.max())))
         if largest > EXACT_FLOAT64_INTEGER:
             raise ScoreError(f"{side} features hold integers beyond 2^53: give them as floats")
-        return vectors.astype(np.float32 if largest <= _EXACT_FLOAT32_INTEGER else np.float64)
     if vectors.dtype.itemsize > np.dtype(np.float64).itemsize:
-        return vectors.astype(np.float64)
+        with np.errstate(over="ignore"):
+            return vectors.astype(np.float64)
     return vectors
+
+
+def packed(codes: Array, side: str) -> Array:
+    """Return binary codes as uint8 (n, bytes); booleans (n, bits) are packed."""
+    if codes.dtype == np.uint8:
+        return codes
+    if codes.dtype != bool:
+        raise ScoreError(
+            f"{side} features have the type {codes.dtype}: hamming compares bits, given as uint8 "
+            "(np.packbits(bits, axis=1)) or boolean; binarise the features, such as by "
+            "features > 0, view packed words as uint8, or use another metric"
+        )
+    made = np.empty((codes.shape[0], -(-codes.shape[1] // 8)), np.uint8)
+    for block in row_blocks(codes):
+        made[block] = np.packbits(codes[block], axis=1)
+    made.setflags(write=False)
+    return made
 
 
 def row_blocks(array: Array) -> Iterator[slice]:
@@ -117,36 +135,33 @@ def check_finite(array: Array, what: str, noun: str) -> None:
 
 
 def check_vectors(vectors: Array, side: str, metric: str) -> None:
-    """Refuse vectors that are not finite, or zero under cosine."""
+    """Refuse vectors that are not finite, or that the metric is not defined for."""
     check_finite(vectors, f"{side} features", "values")
-    if metric != "cosine":
-        return
-    zero: list[int] = []
+    bad: list[int] = []
     for block in row_blocks(vectors):
-        zero += [int(row) + block.start for row in np.flatnonzero(~vectors[block].any(axis=1))]
-    if zero:
+        bad += (np.flatnonzero(undefined(vectors[block], metric)) + block.start).tolist()
+    if bad:
+        are, why = why_undefined(metric)
         raise ScoreError(
-            f"{side} features: {len(zero)} vectors are zero (rows {name_some(zero)}) and have no "
-            "direction, so cosine is not defined for them; leave these rows out or use another "
-            "metric"
+            f"{side} features: {len(bad)} vectors {are} (rows {name_some(bad)}) and {why}, so "
+            f"{metric} is not defined for them; leave these rows out or use another metric"
         )
 
 
 def without_bad(vectors: Array, metric: str) -> tuple[Array, npt.NDArray[np.bool_] | None]:
-    """Return vectors with those that cannot be scored replaced by ones, and a mask of them.
+    """Return vectors with those that cannot be scored replaced by a unit, and a mask of them.
 
     The mask is None, and the vectors are the same object, where all are good.
     """
     bad = np.zeros(len(vectors), bool)
     for block in row_blocks(vectors):
         part = vectors[block]
-        bad[block] = ~np.isfinite(part).all(axis=1)
-        if metric == "cosine":
-            bad[block] |= ~part.any(axis=1)
+        bad[block] = ~np.isfinite(part).all(axis=1) | undefined(part, metric)
     if not bad.any():
         return vectors, None
     mended = np.array(vectors)
-    mended[bad] = 1
+    mended[bad] = 0
+    mended[bad, 0] = 1  # every metric is defined for it
     mended.setflags(write=False)
     return mended, bad
 
