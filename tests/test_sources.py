@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,9 +13,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pytest
+from typer.testing import CliRunner
 
 import oracles
 import reid_vpr_eval as rve
+from reid_vpr_eval.cli import app
+from reid_vpr_eval.cli.options import Metric
 from reid_vpr_eval.ranking.kernels import kernels_for
 from reid_vpr_eval.ranking.sources import source_of
 from reid_vpr_eval.ranking.sources.base import SOURCES
@@ -226,6 +230,50 @@ def test_one_side_against_itself_equals_a_copy(name: str, metric: str) -> None:
         same(rve.rank(one, relevance, **options), rve.rank(two, relevance, **options))
 
 
+@pytest.mark.parametrize("metric", METRICS)
+def test_every_metric_is_evaluated_to_a_saved_result(metric: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    vectors = rng.random((24, 10)) < 0.5
+    vectors[:, :2] = [True, False]
+    side = rve.Samples.from_columns(label=np.arange(24) % 5, id=[str(i) for i in range(24)])
+    given = vectors if metric == "hamming" else vectors.astype(np.float32)
+    scores = rve.Embeddings(given, given, metric)
+    result = rve.evaluate("labels", side, side, scores)
+    result.save(tmp_path)
+    loaded = rve.Result.load(tmp_path)
+    assert loaded.metrics["mAP"] == result.metrics["mAP"]
+    shown = np.abs(World(given, given, np.zeros((0, 0)), metric).matrix())
+    shown = np.sqrt(shown) if metric == "euclidean" else shown
+    best = result.per_query[["top1_id", "top1_score"]].to_numpy()
+    assert [shown[row, int(item)] for row, (item, _) in enumerate(best)] == best[:, 1].tolist()
+
+
+def test_codes_are_evaluated_by_the_command_line(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    bits = rng.random((24, 20)) < 0.5
+    label = np.arange(24) % 5
+    for name, rows in (("query", slice(0, 8)), ("gallery", slice(8, 24))):
+        (tmp_path / f"{name}.csv").write_text("label\n" + "\n".join(map(str, label[rows])) + "\n")
+    direct = rve.evaluate(
+        "labels", *(rve.Samples.from_columns(label=part) for part in (label[:8], label[8:])),
+        rve.Embeddings(bits[:8], bits[8:], "hamming"),
+    )  # fmt: skip
+    for form in (bits, np.packbits(bits, axis=1)):
+        arguments = ["run", "labels", "--metric", "hamming", "--format", "json"]
+        for name, rows in (("query", slice(0, 8)), ("gallery", slice(8, 24))):
+            np.save(tmp_path / f"{name}.npy", form[rows])
+            arguments += [f"--{name}", str(tmp_path / f"{name}.csv"), f"--{name}-features",
+                          str(tmp_path / f"{name}.npy")]  # fmt: skip
+        done = CliRunner().invoke(app, arguments)
+        assert done.exit_code == 0, done.output
+        assert json.loads(done.stdout)["metrics"]["mAP"] == direct.metrics["mAP"]
+    np.save(tmp_path / "gallery.npy", np.zeros((16, 3), np.float32))
+    refused = CliRunner().invoke(app, arguments)
+    assert refused.exit_code == 1
+    assert "np.packbits" in refused.stderr
+    assert tuple(Metric) == METRICS
+
+
 # --- binary codes ----------------------------------------------------------------------------
 
 
@@ -279,7 +327,7 @@ def test_a_distance_has_the_same_bits_in_a_tile_and_alone(metric: str, dim: int)
     query, gallery = rng.random((7, dim)), rng.random((21, dim))
     gallery[::4] *= 1 + 1e-15
     if metric in OF_BOOLEANS:
-        query, gallery = query < 0.5, gallery < 0.5
+        query, gallery = np.rint(query), np.rint(gallery)
     query[:, 0] = gallery[:, 0] = 1
     gallery[3] = gallery[17] = query[5]
     if metric == "correlation":
@@ -287,8 +335,11 @@ def test_a_distance_has_the_same_bits_in_a_tile_and_alone(metric: str, dim: int)
     alone = oracles.scipy_matrix(query, gallery, metric)
     source = source_of(rve.Embeddings(query, gallery, metric))
     assert source.exact
-    for rows, columns in ((slice(0, 7), slice(0, 21)), (slice(2, 3), slice(1, 20)),
-                          (slice(1, 6), np.array([17, 3, 5, 0])), (slice(0, 7), slice(9, 10))):  # fmt: skip
+    blocks: list[tuple[slice, Any]] = [
+        (slice(0, 7), slice(0, 21)), (slice(2, 3), slice(1, 20)),
+        (slice(1, 6), np.array([17, 3, 5, 0])), (slice(0, 7), slice(9, 10)),
+    ]  # fmt: skip
+    for rows, columns in blocks:
         ours, theirs = source.queries(rows), source.columns(columns)
         tile = source.tile(ours, theirs)
         assert np.array_equal(tile.scores, alone[rows][:, columns])
@@ -341,7 +392,8 @@ def test_bad_vectors_stand_last_under_every_metric(metric: str) -> None:
         query, gallery = (query < 0.6).astype(float), (gallery < 0.6).astype(float)
         query[:, 0] = gallery[:, 0] = 1
     good = rve.Embeddings(query, gallery, metric)
-    query, gallery = np.vstack([query, query[:1]]), np.vstack([gallery[:7], gallery[:1], gallery[7:]])
+    query = np.vstack([query, query[:1]])
+    gallery = np.insert(gallery, 7, gallery[0], axis=0)
     query[5] = np.nan
     gallery[7] = np.inf
     bad = rve.Embeddings(query, gallery, metric, bad_vectors="last")
@@ -364,7 +416,8 @@ def test_bad_vectors_stand_last_under_every_metric(metric: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [
-    "?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", ">i2", ">u4", ">f2", ">f4", ">f8",
+    "?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", ">i2", ">u4", ">f2",
+    ">f4", ">f8",
 ])  # fmt: skip
 @pytest.mark.parametrize("form", ["C", "F", "file", "strided"])
 def test_features_are_scored_from_the_type_they_are_given_in(
@@ -435,7 +488,8 @@ def test_small_whole_numbers_need_no_band(kind: str, dim: int, exact: bool, metr
 def test_no_score_of_a_tile_leaves_its_band(metric: str, kind: str, double: bool) -> None:
     """From the last bits to the largest, on both sides apart, near and far."""
     rng = np.random.default_rng(0)
-    edges = (-149, -140, -127, -75, -63, 0, 50) if kind == "float32" else (-1074, -1060, -537, -511, 0, 400)
+    edges = {"float32": (-149, -140, -127, -75, -63, 0, 50),
+             "float64": (-1074, -1060, -537, -511, 0, 400)}[kind]  # fmt: skip
     for dim in (1, 2, 5, 64, 700):
         base = rng.normal(size=(12, dim))
         base[3:6] = base[2] * (1 + 1e-7 * rng.normal(size=(3, 1)))
@@ -548,7 +602,9 @@ def test_small_types_are_never_converted_whole(kind: str) -> None:
     assert most_memory(work) < 3000 * 4096 * 4 / 3
 
 
-@pytest.mark.parametrize("kind", ["float16", "float32", "float64", "int8", "uint16", "int64", "?", ">f4"])
+@pytest.mark.parametrize("kind", [
+    "float16", "float32", "float64", "int8", "uint16", "int64", "?", ">f4",
+])  # fmt: skip
 @pytest.mark.parametrize("higher", [True, False])
 def test_a_matrix_in_a_file_is_read_tile_by_tile(
     kind: str, higher: bool, tmp_path: Path
@@ -574,7 +630,9 @@ def test_a_matrix_in_a_file_is_read_tile_by_tile(
     assert np.array_equal(found[0].tied[:, 0], (values == own).sum(1) - 1)
 
 
-def test_a_matrix_is_checked_block_by_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_matrix_is_checked_block_by_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("reid_vpr_eval.scores.arrays._CHECKED_AT_ONCE", 1 << 18)
     matrix = np.zeros((2000, 2000), np.float32)
     np.save(tmp_path / "fine.npy", matrix)
