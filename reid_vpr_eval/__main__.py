@@ -28,7 +28,7 @@ class _Interrupts:
     def __init__(self) -> None:
         self.seen = False
 
-    def __call__(self, number: int, frame: FrameType | None) -> None:
+    def __call__(self, _: int, frame: FrameType | None) -> None:
         """Answer the signal."""
         self.seen = True
         while frame is not None:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from reid_vpr_eval.errors import AlignmentError, EvaluationWarning, NotCountedError
 from reid_vpr_eval.formats import SideSpec, apply_spec
 from reid_vpr_eval.protocol import Protocol
+from reid_vpr_eval.ranking.canonical import component_type
 from reid_vpr_eval.samples import Samples
 from reid_vpr_eval.scores import Embeddings, RankedLists, ScoreMatrix, Scores
 from reid_vpr_eval.scores.arrays import row_blocks
@@ -143,18 +144,23 @@ def pool_queries(
     Raises
     ------
     NotCountedError
-        If the scores are no features.
+        If the scores are no features, or binary codes.
     """
     if not isinstance(scores, Embeddings):
         raise NotCountedError(
             "several images are pooled into one query by their features: give features, not a "
             "matrix or ranked lists"
         )
+    if scores.kind == "bits":
+        raise NotCountedError(
+            "several images are pooled into one query by the mean of their features, and binary "
+            "codes have none: pool before the features are binarised"
+        )
     keys = [np.unique(query.keys(column), return_inverse=True)[1] for column in columns]
     _, first, group = np.unique(np.stack(keys), axis=1, return_index=True, return_inverse=True)
     order = np.argsort(group.ravel(), kind="stable")
     starts = np.searchsorted(group.ravel()[order], np.arange(len(first)))
-    kind = np.float64 if scores.query.dtype == np.float64 else np.float32
+    kind = component_type(scores.query.dtype)
     mean = np.empty((len(starts), scores.dim), kind)
     ends = np.r_[starts[1:], len(order)]
     for a, b in _blocks_of_groups(ends, max(1, _POOLED_AT_ONCE // scores.dim)):

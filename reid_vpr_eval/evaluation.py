@@ -381,11 +381,10 @@ def _inputs(query: Samples, gallery: Samples, scores: Scores) -> dict[str, Any]:
         "gallery": gallery.fingerprint(),
         "scores_fingerprint": scores.fingerprint(),
         "scores": {
-            "features": "features",
             "matrix": "a matrix of similarities" if getattr(scores, "higher_is_better", True)
             else "a matrix of distances",
             "lists": "ranked lists",
-        }[scores.kind],
+        }.get(scores.kind, "features"),
         "metric": getattr(scores, "metric", None),
     }  # fmt: skip
     return inputs

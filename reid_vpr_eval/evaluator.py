@@ -34,8 +34,8 @@ class Evaluator:
     ----------
     protocol : str or Protocol
         The name of a shipped protocol, the path of a file, or a protocol.
-    metric : {"cosine", "dot", "euclidean", "sqeuclidean"}, optional
-        How features are compared; by default as the protocol says.
+    metric : str, optional
+        How features are compared, as in :class:`Embeddings`; by default as the protocol says.
     bad_vectors : {"error", "last"}
         What a vector means that cannot be scored: an error that names its row, or last:
         such gallery items stand behind all others, such queries are misses.

@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from geopy.distance import geodesic
 from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import cdist
 
 Number = Fraction | float
 Ties = Literal["expected", "optimistic", "pessimistic", "index"]
@@ -108,6 +109,29 @@ def canonical_matrix(queries: ArrayLike, gallery: ArrayLike, metric: str) -> NDA
         return np.zeros((len(q_rows), len(g_rows)))
     stacked = np.stack(g_rows)
     return np.stack([_pair_scores(row, stacked, metric) for row in q_rows])
+
+
+def as_scored(vectors: ArrayLike) -> NDArray[Any]:
+    """Vectors in the type that they are scored in, by the name of the type they are given in."""
+    array = np.asarray(vectors)
+    narrow = ("bool", "int8", "uint8", "int16", "uint16", "float16", "float32")
+    return array.astype(np.float32 if array.dtype.name in narrow else np.float64)
+
+
+def hamming_matrix(queries: ArrayLike, gallery: ArrayLike) -> NDArray[np.float64]:
+    """Minus the number of bits in which each two rows differ, of packed bytes or of booleans."""
+    return np.array([
+        [-float(sum((int(a) ^ int(b)).bit_count() for a, b in zip(q, g, strict=True)))
+         for g in np.asarray(gallery)] for q in np.asarray(queries)
+    ])  # fmt: skip
+
+
+def scipy_matrix(
+    queries: ArrayLike, gallery: ArrayLike, metric: Any
+) -> NDArray[np.float64]:
+    """Minus what SciPy's cdist gives for each two rows alone, in float64."""
+    ours, theirs = (np.asarray(side).astype(np.float64) for side in (queries, gallery))
+    return np.array([[-float(cdist(q[None], g[None], metric)[0, 0]) for g in theirs] for q in ours])
 
 
 # --- 2. the statistic of one query -----------------------------------------------------------

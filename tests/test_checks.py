@@ -16,7 +16,8 @@ PLACES: dict[str, Any] = {"name": "p", "relevance": {"kind": "within"}}
 
 
 def notes(spec: dict[str, Any], query: Any, gallery: Any, vectors: Any = None) -> str:
-    scores = None if vectors is None else rve.Embeddings(*vectors)
+    scores = vectors if vectors is None or isinstance(vectors, rve.Embeddings) else (
+        rve.Embeddings(*vectors))  # fmt: skip
     sides = [rve.Samples.from_columns(**side) for side in (query, gallery)]
     return "\n".join(check(Protocol.from_dict(spec), *sides, scores=scores).warnings)
 
@@ -76,3 +77,16 @@ def test_equal_and_nearly_equal_vectors_are_noticed() -> None:
     scores = rve.Embeddings(query, gallery)
     kept = without_doubles(scores, rve.Samples.from_columns(**columns))
     assert kept.tolist() == [0, 1, 3, 4, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "hamming", "cityblock"])
+def test_leaks_are_sought_under_every_kind_of_metric(metric: str) -> None:
+    """A zero vector has no cosine, and bytes of codes have no angle."""
+    vectors = np.zeros((3, 4), bool if metric == "hamming" else float)
+    vectors[1:, :2] = [[1, 0], [1, 1]]
+    scores = rve.Embeddings(vectors, vectors.copy(), metric)
+    side = {"label": [1, 2, 3], "sequence": ["a", "b", "c"]}
+    said = notes(LABELS, side, side, scores)
+    assert "3 query vectors stand in the ranked gallery bit for bit" in said
+    near = "2 queries have a best item of the same sequence that is nearly the same image" in said
+    assert near == (metric != "hamming")

@@ -211,6 +211,22 @@ def test_multi_query_averages_features_of_equal_columns() -> None:
     with pytest.raises(rve.NotCountedError, match="features"):
         rve.evaluate(Protocol.from_dict(spec), query, gallery,
                      rve.ScoreMatrix(np.eye(4), higher_is_better=True))  # fmt: skip
+    codes = [side > 0 for side in vectors]
+    with pytest.raises(rve.NotCountedError, match="binary codes have none"):
+        rve.evaluate(Protocol.from_dict(spec), query, gallery, rve.Embeddings(*codes, "hamming"))
+
+
+def test_multi_query_means_are_as_exact_as_what_is_averaged() -> None:
+    """Whole numbers of 32 bits are scored in float64, so their mean is."""
+    query = rve.Samples.from_columns(label=[1, 1], camera=[1, 1])
+    values = np.array([[2**30, 1], [2**30 + 2, 1]])
+    for kind, kept in ((np.int64, np.float64), (np.float64, np.float64), (np.float32, np.float32),
+                       (np.int8, np.float32), (">f8", np.float64)):  # fmt: skip
+        vectors = (values % 100).astype(kind) if kind is np.int8 else values.astype(kind)
+        pooled = rve.alignment.pool_queries(query, rve.Embeddings(vectors, vectors), ["label"])[1]
+        assert pooled.query.dtype == kept
+        if kept is np.float64:
+            assert pooled.query.tolist() == [[2**30 + 1, 1]]
 
 
 def test_groups_of_a_draw_are_combinations_of_columns() -> None:

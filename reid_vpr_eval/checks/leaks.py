@@ -90,11 +90,11 @@ def _near(
 ) -> Iterator[str]:
     """Report queries whose best item is nearly the same vector of the same session."""
     column = next((c for c in ("sequence", "camera") if c in query and c in gallery), None)
-    if column is None:
+    if column is None or scores.kind == "bits":
         return
     alike = scores
     if scores.metric != "cosine":
-        alike = Embeddings(scores.query, scores.gallery, "cosine")
+        alike = Embeddings(scores.query, scores.gallery, "cosine", bad_vectors="last")
     rows, _, items, values, _ = merged_top(rank(alike, relevance, top_k=1))
     ours, theirs = query.keys(column)[rows], gallery.keys(column)[items]
     hit = (values >= NEAR) & (ours == theirs)

@@ -43,6 +43,20 @@ class Metric(StrEnum):
     dot = "dot"
     euclidean = "euclidean"
     sqeuclidean = "sqeuclidean"
+    hamming = "hamming"
+    braycurtis = "braycurtis"
+    canberra = "canberra"
+    chebyshev = "chebyshev"
+    cityblock = "cityblock"
+    correlation = "correlation"
+    dice = "dice"
+    jaccard = "jaccard"
+    jensenshannon = "jensenshannon"
+    minkowski = "minkowski"
+    rogerstanimoto = "rogerstanimoto"
+    russellrao = "russellrao"
+    sokalsneath = "sokalsneath"
+    yule = "yule"
 
 
 class Keep(StrEnum):

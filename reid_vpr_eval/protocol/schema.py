@@ -6,6 +6,8 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from reid_vpr_eval.scores import MetricName
+
 __all__ = [
     "CountTable",
     "DrawTable",
@@ -164,7 +166,7 @@ class NearestRule(_AnyRule):
     file: str | None = Field(
         None, description="neighbours computed before (.ivecs, .npy); else from other features"
     )
-    metric: Literal["cosine", "dot", "euclidean", "sqeuclidean"] = Field(
+    metric: MetricName = Field(
         "euclidean", description="distance in the other space"
     )
     ties: Literal["judge", "exclude"] = Field(
@@ -240,7 +242,7 @@ class IntervalTable(Table):
 class ReportTable(Table):
     """What is printed; changes no number that may be compared."""
 
-    metric: Literal["cosine", "dot", "euclidean", "sqeuclidean"] = Field(
+    metric: MetricName = Field(
         "cosine", description="distance of features, unless another is given"
     )
     ties: Literal["expected", "optimistic", "pessimistic", "index"] = Field(

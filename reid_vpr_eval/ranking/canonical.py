@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["components", "norms", "pair_scores", "tree_sum", "unit"]
+__all__ = ["component_type", "components", "norms", "pair_scores", "tree_sum", "unit"]
 
 _ELEMENTS_AT_ONCE = 1 << 17
+_SMALLEST_NORMAL = np.finfo(np.float64).smallest_normal
 _NARROW = 32  # below this width columns are summed instead of rows
 
 _memory = threading.local()
@@ -61,9 +62,21 @@ def _scratch(name: int, n: int, width: int) -> npt.NDArray[np.float64]:
     return kept[name][: n * width].reshape(n, width)
 
 
+def component_type(kind: np.dtype[Any]) -> type[np.float32] | type[np.float64]:
+    """Return the type that vectors of a type are scored in.
+
+    float32 for what it holds exactly (whole numbers of up to 16 bits, float16, either byte
+    order), float64 for all else.
+
+    >>> component_type(np.dtype(np.int8)).__name__, component_type(np.dtype(np.int32)).__name__
+    ('float32', 'float64')
+    """
+    return np.float32 if np.can_cast(kind, np.float32) else np.float64
+
+
 def components(vectors: Array) -> Array:
-    """Return vectors as they are scored: float16 becomes float32, float64 stays."""
-    return vectors if vectors.dtype == np.float64 else vectors.astype(np.float32, copy=False)
+    """Return vectors as they are scored: as float32 or as float64."""
+    return vectors.astype(component_type(vectors.dtype), copy=False)
 
 
 def norms(vectors: Array) -> npt.NDArray[np.float64]:
@@ -83,7 +96,10 @@ def unit(vectors: Array, out: Array | None = None) -> Array:
         lengths = _norms(part)
         if kept.dtype == np.float64:
             scale = _power_of_two(part)
-            made[rows] = (part * scale[:, None]) / (lengths * scale)[:, None]
+            near, own = part * scale[:, None], lengths * scale
+            lost = (lengths < _SMALLEST_NORMAL) | (lengths == np.inf)  # rounded before scaling
+            own[lost] = np.sqrt(tree_sum(near[lost] ** 2))
+            np.divide(near, own[:, None], out=made[rows])
         else:
             np.divide(part, lengths[:, None], out=made[rows], dtype=np.float64,
                       casting="same_kind")  # fmt: skip

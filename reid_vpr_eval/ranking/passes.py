@@ -12,6 +12,7 @@ import numpy.typing as npt
 from reid_vpr_eval.ranking.layout import fingerprint
 from reid_vpr_eval.ranking.ranking import Ranking
 from reid_vpr_eval.ranking.schedule import Sizes
+from reid_vpr_eval.ranking.sources import source_of
 from reid_vpr_eval.relevance import Relevance
 from reid_vpr_eval.scores import RankedLists, Scores
 
@@ -35,7 +36,8 @@ def passes_of(
     n_query = relevance.n_query
     if isinstance(scores, RankedLists):
         return [slice(0, n_query)]
-    sizes = Sizes.of(memory, getattr(scores, "dim", 1), 4, workers)
+    source = source_of(scores)
+    sizes = Sizes.of(memory, source.dim, source.itemsize, workers)
     if relevance.offsets[-1] <= sizes.pairs and n_query <= sizes.queries:
         return [slice(0, n_query)]
     blocks, begin = [], 0

@@ -17,6 +17,7 @@ from reid_vpr_eval.errors import (
     InputNotFoundError,
     ScoreError,
 )
+from reid_vpr_eval.scores.distances import undefined, why_undefined
 from reid_vpr_eval.scores.files import in_blocks
 from reid_vpr_eval.scores.shards import Shards, Vectors, names_of_rows
 
@@ -30,6 +31,7 @@ __all__ = [
     "load_array",
     "load_vectors",
     "open_vectors",
+    "packed",
     "row_blocks",
     "without_bad",
 ]
@@ -37,7 +39,6 @@ __all__ = [
 Array: TypeAlias = npt.NDArray[Any]
 
 _CHECKED_AT_ONCE = 1 << 22
-_EXACT_FLOAT32_INTEGER = 2**24
 EXACT_FLOAT64_INTEGER = 2**53
 
 
@@ -105,10 +106,10 @@ def open_vectors(given: Any, side: str) -> Vectors:
 
 
 def load_vectors(given: Any, side: str) -> Vectors:
-    """Return features (n, d), not empty, of a type that is scored as it is."""
+    """Return features (n, d), not empty, as they are given; whole numbers stay whole."""
     vectors = open_vectors(given, side)
     if isinstance(vectors, Shards):
-        return vectors.astype(np.float32) if vectors.dtype.kind in "iu" else vectors
+        return vectors
     if vectors.ndim != 2:
         raise ScoreError(
             f"{side} features have the shape {vectors.shape}: (number of items, dimensions) "
@@ -116,14 +117,31 @@ def load_vectors(given: Any, side: str) -> Vectors:
         )
     if vectors.shape[0] == 0 or vectors.shape[1] == 0:
         raise ScoreError(f"the {side} side is empty: its features have the shape {vectors.shape}")
-    if vectors.dtype.kind in "iub":
+    if vectors.dtype.kind in "iu" and vectors.dtype.itemsize == 8:
         largest = max(abs(int(vectors.min())), abs(int(vectors.max())))
         if largest > EXACT_FLOAT64_INTEGER:
             raise ScoreError(f"{side} features hold integers beyond 2^53: give them as floats")
-        return vectors.astype(np.float32 if largest <= _EXACT_FLOAT32_INTEGER else np.float64)
     if vectors.dtype.itemsize > np.dtype(np.float64).itemsize:
-        return vectors.astype(np.float64)
+        with np.errstate(over="ignore"):
+            return vectors.astype(np.float64)
     return vectors
+
+
+def packed(codes: Vectors, side: str) -> Vectors:
+    """Return binary codes as uint8 (n, bytes); booleans (n, bits) are packed."""
+    if codes.dtype == np.uint8:
+        return codes
+    if codes.dtype != bool:
+        raise ScoreError(
+            f"{side} features have the type {codes.dtype}: hamming compares bits, given as uint8 "
+            "(np.packbits(bits, axis=1)) or boolean; binarise the features, such as by "
+            "features > 0, view packed words as uint8, or use another metric"
+        )
+    made = np.empty((codes.shape[0], -(-codes.shape[1] // 8)), np.uint8)
+    for block in row_blocks(codes):
+        made[block] = np.packbits(codes[block], axis=1)
+    made.setflags(write=False)
+    return made
 
 
 def row_blocks(array: Vectors) -> Iterator[slice]:
@@ -141,21 +159,21 @@ def check_finite(array: Array, what: str, noun: str) -> None:
 
 
 def check_vectors(vectors: Vectors, side: str, metric: str) -> None:
-    """Refuse vectors that are not finite, or zero under cosine."""
-    not_finite, zero = _bad_rows(vectors, metric)
+    """Refuse vectors that are not finite, or that the metric is not defined for."""
+    not_finite, bad = _bad_rows(vectors, metric)
     _refuse_not_finite(vectors, not_finite, f"{side} features", "values")
-    if len(zero):
+    if bad:
+        are, why = why_undefined(metric)
         raise ScoreError(
-            f"{side} features: {len(zero)} vectors are zero ({names_of_rows(vectors, zero)}) and "
-            "have no direction, so cosine is not defined for them; leave these rows out or use "
-            "another metric"
+            f"{side} features: {len(bad)} vectors {are} ({names_of_rows(vectors, bad)}) and {why}, "
+            f"so {metric} is not defined for them; leave these rows out or use another metric"
         )
 
 
 def without_bad(
     vectors: Vectors, metric: str
 ) -> tuple[Vectors, npt.NDArray[np.bool_] | None]:
-    """Return vectors with those that cannot be scored replaced by ones, and a mask of them.
+    """Return vectors with those that cannot be scored replaced by a unit, and a mask of them.
 
     The mask is None, and the vectors are the same object, where all are good.
     """
@@ -164,7 +182,8 @@ def without_bad(
         bad[rows] = True
     if not bad.any():
         return vectors, None
-    good = np.ones(vectors.shape[1], vectors.dtype)
+    good = np.zeros(vectors.shape[1], vectors.dtype)
+    good[0] = 1  # every metric is defined for it
     if isinstance(vectors, Shards):
         return vectors.replaced(bad, good), bad
     mended = np.array(vectors)
@@ -174,20 +193,20 @@ def without_bad(
 
 
 def _bad_rows(vectors: Vectors, metric: str) -> tuple[list[int], list[int]]:
-    """Return the rows that are not finite, and those that are zero under cosine.
+    """Return the rows that are not finite, and those that a metric is not defined for.
 
     The vectors are read once.
     """
     not_finite: list[int] = []
-    zero: list[int] = []
+    without: list[int] = []
     for block in row_blocks(vectors):
         part = vectors[block]
         if part.dtype.kind == "f":
             rows = np.flatnonzero(~np.isfinite(part).all(axis=1))
             not_finite += (rows + block.start).tolist()
-        if metric == "cosine":
-            zero += (np.flatnonzero(~part.any(axis=1)) + block.start).tolist()
-    return not_finite, zero
+        if metric:
+            without += (np.flatnonzero(undefined(part, metric)) + block.start).tolist()
+    return not_finite, without
 
 
 def _refuse_not_finite(array: Vectors, bad: list[int], what: str, noun: str) -> None:

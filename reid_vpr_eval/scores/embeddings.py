@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +17,13 @@ from reid_vpr_eval.scores.arrays import (
     check_vectors,
     digest,
     load_vectors,
+    packed,
     without_bad,
 )
+from reid_vpr_eval.scores.distances import check_name, kind_of
 from reid_vpr_eval.scores.shards import Shards, Vectors, rows_of
 
-__all__ = ["METRICS", "Embeddings"]
-
-#: The distances and similarities that features can be compared by.
-METRICS = ("cosine", "dot", "euclidean", "sqeuclidean")
+__all__ = ["Embeddings"]
 
 _VERSION = 1
 
@@ -38,32 +37,42 @@ class Embeddings:
     query, gallery : array (n, d), path, list of paths, or Shards
         One vector a row. Several files (``.npy``, ``.fbin``, ``.u8bin``, ``.i8bin``), a folder
         of them, and one file of 256 MiB or more are :class:`Shards`: read block by block,
-        never held in memory. A smaller file is loaded. float16 and whole numbers are scored
-        as float32 (whole numbers beyond 2^24 as float64); float64 stays float64. Anything with
+        never held in memory. A smaller file is loaded. Vectors keep their type and are
+        converted a block at a time: float16 and whole numbers of up to 16 bits are scored as
+        float32, wider whole numbers as float64, float64 stays float64. Anything with
         ``__array__`` (a torch tensor on the CPU) is accepted.
-    metric : {"cosine", "dot", "euclidean", "sqeuclidean"}
-        Cosine normalises the vectors. "euclidean" and "sqeuclidean" rank alike.
+    metric : str
+        - "cosine" normalises the vectors; "dot" does not;
+        - "euclidean" and "sqeuclidean" rank alike;
+        - "hamming" counts the bits that differ, exactly. Features are binary codes: uint8
+          ``(n, bytes)`` as ``np.packbits(codes, axis=1)`` makes them, or boolean ``(n, bits)``,
+          which are packed here;
+        - any other distance of ``scipy.spatial.distance.cdist`` by its name, such as
+          "cityblock", "chebyshev" or "correlation": slower, and exactly what SciPy gives for
+          the two vectors in float64 ("minkowski" has p = 2). "dice", "rogerstanimoto",
+          "russellrao", "sokalsneath" and "yule" compare vectors of 0 and 1. Those with
+          parameters fitted to the data (seuclidean, mahalanobis) are refused.
     bad_vectors : {"error", "last"}
-        What a vector means that cannot be scored (not finite, or zero under cosine): an
-        error, or last: such gallery items stand behind all others, such queries find nothing
-        (``missing_query`` says what they score).
+        What a vector means that cannot be scored (not finite, or one that the metric is not
+        defined for, such as zero under cosine): an error, or last: such gallery items stand
+        behind all others, such queries find nothing (``missing_query`` says what they score).
 
     Raises
     ------
     FormatError, AlignmentError
         If a file is damaged, or files of one side do not agree.
     ScoreError
-        If a vector is not finite (which rows), is zero under cosine, if the dimensions
-        of the two sides differ, or a side is empty.
+        If a vector is not finite (which rows), or one that the metric is not defined for, if
+        the metric is unknown, the dimensions of the two sides differ, or a side is empty.
 
     Examples
     --------
     >>> scores = Embeddings([[1.0, 0.0]], [[0.5, 0.0], [0.0, 2.0]], metric="cosine")
     >>> scores.n_query, scores.n_gallery, scores.dim
     (1, 2, 2)
+    >>> Embeddings([[True, False, True]], [[False, True, True]], metric="hamming").query
+    array([[160]], dtype=uint8)
     """
-
-    kind: ClassVar[str] = "features"
 
     query: Vectors
     gallery: Vectors
@@ -81,15 +90,8 @@ class Embeddings:
     ) -> None:
         if bad_vectors not in ("error", "last"):
             raise ScoreError(f"bad_vectors = {bad_vectors!r}: one of error, last is needed")
-        if metric not in METRICS:
-            raise ScoreError(f"unknown metric {metric!r}; known: {', '.join(METRICS)}")
-        vectors = load_vectors(query, "query")
-        others = vectors if gallery is query else load_vectors(gallery, "gallery")
-        if vectors.shape[1] != others.shape[1]:
-            raise ScoreError(
-                f"query vectors have {vectors.shape[1]} dimensions, gallery vectors "
-                f"{others.shape[1]}: both sides must come from the same model"
-            )
+        check_name(metric)
+        vectors, others = _sides(query, gallery, metric)
         bad_query = bad_gallery = None
         one = others is vectors
         if bad_vectors == "last":
@@ -106,6 +108,11 @@ class Embeddings:
         object.__setattr__(self, "metric", metric)
 
     @property
+    def kind(self) -> str:
+        """The kind of scores: features, bits or distances."""
+        return kind_of(self.metric)
+
+    @property
     def n_query(self) -> int:
         """Number of query vectors."""
         return int(self.query.shape[0])
@@ -117,8 +124,8 @@ class Embeddings:
 
     @property
     def dim(self) -> int:
-        """Number of components of a vector."""
-        return int(self.query.shape[1])
+        """Number of components of a vector; under hamming, of bits in whole bytes."""
+        return int(self.query.shape[1]) * (8 if self.kind == "bits" else 1)
 
     @property
     def higher_is_better(self) -> bool:
@@ -195,3 +202,22 @@ class Embeddings:
         for name in ("bad_query", "bad_gallery"):
             object.__setattr__(made, name, arrays.get(name))
         return made
+
+
+def _sides(query: Any, gallery: Any, metric: str) -> tuple[Vectors, Vectors]:
+    """Return the vectors of both sides, which fit together; one object if one was given."""
+    ours = load_vectors(query, "query")
+    theirs = ours if gallery is query else load_vectors(gallery, "gallery")
+    what = "dimensions"
+    if metric == "hamming" and (ours.dtype == bool) != (theirs.dtype == bool):
+        ours, theirs, what = packed(ours, "query"), packed(theirs, "gallery"), "bytes"
+    if ours.shape[1] != theirs.shape[1]:
+        raise ScoreError(
+            f"query vectors have {ours.shape[1]} {what}, gallery vectors {theirs.shape[1]}: both "
+            "sides must come from the same model"
+        )
+    if metric == "hamming":
+        one = ours is theirs
+        ours = packed(ours, "query")
+        theirs = ours if one else packed(theirs, "gallery")
+    return ours, theirs

@@ -34,7 +34,8 @@ class ScoreMatrix:
     Parameters
     ----------
     array : array (n_query, n_gallery) or path of a ``.npy`` file
-        Numbers of any real type; they are compared exactly.
+        Numbers of any real type; they are compared exactly (long doubles as float64). A file
+        is read tile by tile.
     higher_is_better : bool
         True for similarities, False for distances. There is no default.
 
@@ -61,6 +62,9 @@ class ScoreMatrix:
                 f"a score matrix has the shape (n_query, n_gallery), none of them 0; "
                 f"this one has {matrix.shape}"
             )
+        if matrix.dtype.itemsize > np.dtype(np.float64).itemsize:
+            with np.errstate(over="ignore"):
+                matrix = matrix.astype(np.float64)
         check_finite(matrix, "score matrix", "scores")
         if matrix.dtype.kind in "iu":
             largest = max(abs(int(matrix.min())), abs(int(matrix.max())))

@@ -29,6 +29,8 @@ LAST = np.finfo(np.float64).min
 #: The class that serves each kind of scores, by the name of the kind; looked up by `kind`.
 SOURCES = {
     "features": "reid_vpr_eval.ranking.sources.features:FeatureSource",
+    "bits": "reid_vpr_eval.ranking.sources.bits:BitSource",
+    "distances": "reid_vpr_eval.ranking.sources.distances:DistanceSource",
     "matrix": "reid_vpr_eval.ranking.sources.matrix:MatrixSource",
 }
 
