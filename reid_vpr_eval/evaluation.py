@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -214,10 +215,13 @@ def _evaluate_draws(
     if draw.per_query and draw.method == "sample":
         return _each_its_own(protocol, query, gallery, scores, expected, truth, counting)
     trials: list[Result] = []
-    for asking, rows in draws_of(draw, query, gallery):
+    for number, (asking, rows) in enumerate(draws_of(draw, query, gallery)):
+        options = dict(counting)
+        if options.get("checkpoint") is not None:
+            options["checkpoint"] = Path(options["checkpoint"]) / f"draw-{number}"
         trials.append(_evaluate_one(
             protocol, query.take(asking), gallery.take(rows), scores.take(asking, rows),
-            expected=expected, keep_ranking=False, truth=truth, **counting,
+            expected=expected, keep_ranking=False, truth=truth, **options,
         ))  # fmt: skip
         if draw.method == "exact":
             break

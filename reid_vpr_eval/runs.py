@@ -96,7 +96,8 @@ def run(
     if out is not None and report and with_images:
         options.setdefault("top_k", max(_PICTURES, protocol.count.top_k))
     if progress is not None and not isinstance(loaded.scores, RankedLists):
-        options["progress"] = lambda done, total: progress("ranking", done, total)
+        options["progress_pairs"] = _stage(progress, "scoring judged pairs")
+        options["progress"] = _stage(progress, "ranking")
     result = evaluate_prepared(
         protocol, loaded.query.samples, loaded.gallery.samples, loaded.scores,
         expected=expected, truth=inputs.truth, **options,
