@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Literal
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ from reid_vpr_eval.ranking.judged import join
 from reid_vpr_eval.ranking.layout import Layout, slice_of, tie_keys
 from reid_vpr_eval.ranking.passes import passes_of, stacked
 from reid_vpr_eval.ranking.ranking import Ranking
-from reid_vpr_eval.ranking.running import Here, Progress, count
+from reid_vpr_eval.ranking.running import Crew, Here, Progress, count
 from reid_vpr_eval.ranking.work import Task
 from reid_vpr_eval.relevance import Relevance
 from reid_vpr_eval.scores import RankedLists, Scores
@@ -41,7 +42,7 @@ def rank(
     pairs_kept: int = 0,
     memory: str | int = "512MiB",
     workers: int | None = None,
-    client: object = None,
+    client: Any = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
     progress_pairs: Progress | None = None,
@@ -78,7 +79,10 @@ def rank(
     memory : str or int
         About how much working memory to use, such as "512MiB".
     workers : int, optional
-        Threads; by default the number of cores.
+        Threads; by default the number of cores, and one for each task of a cluster.
+    client : dask.distributed.Client, optional
+        Count on the workers of a cluster (``pip install 'reid_vpr_eval[dask]'``), with
+        `memory` for each thread of a worker; the same bits. Workers may come and go.
     checkpoint : path, optional
         A folder for finished slices of the gallery: the same call, made again after the
         process was killed, goes on from there and gives the same bits. The folder belongs to
@@ -103,6 +107,8 @@ def rank(
         If scores overflow, or something is asked for that this version does not count.
     FormatError
         If `checkpoint` cannot be written, or is in use by another run.
+    ClusterError
+        If the workers of `client` cannot do the work.
 
     Examples
     --------
@@ -113,7 +119,7 @@ def rank(
     >>> ranking.above, ranking.tied, ranking.tied_before
     (array([[1]], dtype=uint32), array([[1]], dtype=uint32), array([[1]], dtype=uint32))
     """
-    _refuse(blocks=blocks, draws=draws, client=client)
+    _refuse(blocks=blocks, draws=draws)
     if keep not in ("all", "first"):
         raise NotCountedError(f"keep = {keep!r}: one of all, first is needed")
     for name, value in (("top_k", top_k), ("pairs_kept", pairs_kept)):
@@ -126,7 +132,7 @@ def rank(
     codes = None if group is None else codes_of(group, relevance.n_gallery)
     if codes is not None:
         check_slice(codes, part)
-    _check_sliceable(scores, group, checkpoint=checkpoint)
+    _check_sliceable(scores, group, checkpoint=checkpoint, client=client)
     folder = None if checkpoint is None else made(checkpoint)
 
     def task_of(scores: Scores, relevance: Relevance, others: Sequence[Relevance]) -> Task:
@@ -142,19 +148,30 @@ def rank(
 
     passes = passes_of(scores, relevance, memory, workers)
     parts = []
-    for number, rows in enumerate(passes):
-        if len(passes) == 1:
-            task = task_of(scores, relevance, others)
-        else:
-            asking = np.arange(rows.start, rows.stop)
-            task = task_of(scores.take_queries(rows), relevance.take(asking),
-                           [other.take(asking) for other in others])  # fmt: skip
-        parts.append(count(
-            task, part, crew=Here(), checkpoint=of_pass(folder, rows, relevance.n_query),
-            progress=_share(progress, number, len(passes)),
-            progress_pairs=_share(progress_pairs, number, len(passes)),
-        ))  # fmt: skip
+    with _crew(client, scores) as crew:
+        for number, rows in enumerate(passes):
+            if len(passes) == 1:
+                task = task_of(scores, relevance, others)
+            else:
+                asking = np.arange(rows.start, rows.stop)
+                task = task_of(scores.take_queries(rows), relevance.take(asking),
+                               [other.take(asking) for other in others])  # fmt: skip
+            parts.append(count(
+                task, part, crew=crew.for_pass(rows if len(passes) > 1 else None),
+                checkpoint=of_pass(folder, rows, relevance.n_query),
+                progress=_share(progress, number, len(passes)),
+                progress_pairs=_share(progress_pairs, number, len(passes)),
+            ))  # fmt: skip
     return parts[0] if len(parts) == 1 else stacked(parts, tie)
+
+
+def _crew(client: Any, scores: Scores) -> AbstractContextManager[Crew]:
+    """Return who does the work: this process, or a cluster."""
+    if client is None:
+        return nullcontext(Here())
+    from reid_vpr_eval.ranking.cluster import Cluster
+
+    return Cluster(client, scores)
 
 
 def _share(progress: Progress | None, number: int, of: int) -> Progress | None:

@@ -55,6 +55,10 @@ class Crew(Protocol):
 
     at_least: int
 
+    def for_pass(self, rows: slice | None) -> Crew:
+        """Take up the tasks of a block of queries; None for all."""
+        ...
+
     def judged_scores(self, task: Task, progress: Progress | None) -> Floats:
         """Return the canonical score of each judged pair."""
         ...
@@ -72,6 +76,10 @@ class Here:
     """The threads of this process."""
 
     at_least = 1
+
+    def for_pass(self, rows: slice | None) -> Here:  # noqa: ARG002 (nothing is kept for it)
+        """Take up the tasks of a block of queries."""
+        return self
 
     def judged_scores(self, task: Task, progress: Progress | None) -> Floats:
         """Return the canonical score of each judged pair."""
