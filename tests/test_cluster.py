@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 import signal
 import socket
 import subprocess
@@ -20,6 +21,7 @@ import pytest
 from distributed import Client, LocalCluster
 from test_checkpoint import rows_of, saved
 from test_engine import World
+from threadpoolctl import threadpool_info, threadpool_limits
 from typer.testing import CliRunner
 
 import reid_vpr_eval as rve
@@ -27,6 +29,8 @@ from reid_vpr_eval.cli import app
 from reid_vpr_eval.errors import ClusterError, EvaluationWarning
 from reid_vpr_eval.ranking import cluster as module
 from reid_vpr_eval.ranking import engine
+from reid_vpr_eval.ranking.running import Here
+from reid_vpr_eval.ranking.work import Task
 from reid_vpr_eval.scores import Embeddings
 
 
@@ -34,7 +38,7 @@ from reid_vpr_eval.scores import Embeddings
 def workers(n: int, folder: Path) -> Iterator[Client]:
     with (
         LocalCluster(
-            n_workers=n, threads_per_worker=1, processes=True, dashboard_address=None,
+            n_workers=n, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0",
             local_directory=str(folder), silence_logs=logging.CRITICAL,
         ) as cluster,
         Client(cluster) as client,
@@ -79,6 +83,13 @@ def test_passes_send_the_scores_once(
     monkeypatch.setattr(engine, "passes_of", lambda *_: [slice(0, 5), slice(5, 12)])
     world = World(9)
     here = rve.rank(world.scores(), world.relevance())
+    sent = spied_scatter(client, monkeypatch)
+    there = rve.rank(world.scores(), world.relevance(), client=client)
+    assert saved(there, tmp_path / "one.npz") == saved(here, tmp_path / "other.npz")
+    assert sent == ["Embeddings", "_Pass", "ndarray", "_Pass", "ndarray"]
+
+
+def spied_scatter(client: Client, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     sent: list[str] = []
     scatter = client.scatter
 
@@ -87,9 +98,7 @@ def test_passes_send_the_scores_once(
         return scatter(value, **options)
 
     monkeypatch.setattr(client, "scatter", spied)
-    there = rve.rank(world.scores(), world.relevance(), client=client)
-    assert saved(there, tmp_path / "one.npz") == saved(here, tmp_path / "other.npz")
-    assert sent == ["Embeddings", "_Pass", "ndarray", "_Pass", "ndarray"]
+    return sent
 
 
 def test_nothing_stays_on_the_cluster(client: Client) -> None:
@@ -105,23 +114,29 @@ def until(what: Callable[[], bool], seconds: float = 30) -> None:
         time.sleep(0.02)
 
 
-def test_workers_count_with_one_thread_each(client: Client) -> None:
+@pytest.mark.parametrize("given", [None, 2])
+def test_a_task_of_a_worker_has_one_thread_unless_told(given: int | None) -> None:
     world = World(9)
-    relevance = world.relevance()
-    seen = []
+    tasks: list[Task] = []
 
-    def look(_: int, __: int) -> None:
-        held = client.run(_blas_threads)
-        seen.extend(held.values())
+    class Crew(Here):
+        def judged_scores(self, task: Task, progress: Any) -> Any:
+            tasks.append(task)
+            return super().judged_scores(task, progress)
 
-    rve.rank(world.scores(), relevance, client=client, progress=look)
-    assert set(seen) == {1}
+    with pytest.MonkeyPatch.context() as patch, threadpool_limits(3, "blas"):
+        patch.setattr(engine, "Here", Crew)
+        rve.rank(world.scores(), world.relevance(), workers=given)
+        of_pass = pickle.loads(pickle.dumps(module._Pass(tasks[0], None)))  # noqa: S301
+        with module._on_worker(of_pass, world.scores()) as task:
+            assert task.workers == (given or 1)
+            assert _blas_threads() == (given or 1)
 
 
 def _blas_threads() -> int:
-    from threadpoolctl import threadpool_info
-
-    return max(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+    return int(max(
+        pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"
+    ))  # fmt: skip
 
 
 def test_both_phases_report(client: Client) -> None:
@@ -179,7 +194,8 @@ class Big:
 
     def __init__(self) -> None:
         rng = np.random.default_rng(5)
-        self.scores = Embeddings(*(rng.normal(size=(n, 64)).astype("f") for n in (400, 40_000)))
+        query, gallery = (rng.normal(size=(n, 64)).astype("f") for n in (400, 40_000))
+        self.scores = Embeddings(query, gallery)
         item = np.sort(rng.choice(40_000, (400, 5)), axis=1)
         item += np.arange(5)  # no item twice
         self.relevance = rve.Relevance.from_pairs(
@@ -188,37 +204,36 @@ class Big:
         )  # fmt: skip
 
 
-def killing(client: Client, at: int, n: int) -> Callable[[int, int], None]:
-    """Return a progress that kills so many workers when so many slices are done."""
-    pids = list(client.run(os.getpid).values())
-    assert len(pids) == 3
+def killing(pids: list[int], n: int) -> Callable[[int, int], None]:
+    """Return a progress that kills so many workers when a quarter is done."""
 
     def progress(done: int, total: int) -> None:
-        assert total == 12
-        if done == at and pids:
-            for pid in pids[:n]:
-                os.kill(pid, signal.SIGKILL)
-            pids.clear()
+        if 4 * done >= total and len(pids) == 3:
+            for _ in range(n):
+                os.kill(pids.pop(), signal.SIGKILL)
 
     return progress
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("checkpoint", [False, True])
-@pytest.mark.parametrize(("phase", "n"), [
-    ("progress", 1), ("progress", 3), ("progress_pairs", 1), ("progress_pairs", 3),
-])  # fmt: skip
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("phase", ["progress", "progress_pairs"])
 def test_lost_workers_lose_nothing(
-    tmp_path: Path, phase: str, n: int, checkpoint: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str, n: int, checkpoint: bool
 ) -> None:
     """With all three the data are lost too: they are sent again."""
     big = Big()
     here = rve.rank(big.scores, big.relevance, top_k=2)
     with workers(3, tmp_path / "dask") as client:
-        options = {phase: killing(client, 3, n)}
+        sent = spied_scatter(client, monkeypatch)
+        pids = list(client.run(os.getpid).values())
+        options: dict[str, Any] = {phase: killing(pids, n)}
         if checkpoint:
-            options["checkpoint"] = tmp_path / "slices"  # type: ignore[assignment]
+            options["checkpoint"] = tmp_path / "slices"
         there = rve.rank(big.scores, big.relevance, top_k=2, client=client, **options)
+    assert len(pids) == 3 - n
+    assert n == 1 or len(sent) > 3
     assert saved(there, tmp_path / "one.npz") == saved(here, tmp_path / "other.npz")
     if checkpoint:
         rows = [row for part in rows_of(tmp_path / "slices") for row in range(*part)]
@@ -254,10 +269,10 @@ def test_what_cannot_be_cut_is_refused(client: Client) -> None:
 def test_another_version_is_refused(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(1)
     monkeypatch.setattr(module, "__version__", "999.0")
-    said = rf"the worker tcp://\S+ has reid_vpr_eval {rve.__version__}, this process 999\.0"
+    said = rf"the worker tcp://\S+.* has reid_vpr_eval {rve.__version__}, this process 999\.0"
     with pytest.raises(ClusterError, match=said):
         rve.rank(world.scores(), world.relevance(), client=client)
-    monkeypatch.setattr(module, "_check_version", lambda *_: None)  # one that comes later
+    monkeypatch.setattr(module, "_check_versions", lambda *_: None)  # one that comes later
     with pytest.raises(ClusterError, match=said):
         rve.rank(world.scores(), world.relevance(), client=client)
 
@@ -343,28 +358,42 @@ def test_the_option_of_the_command(tmp_path: Path, client: Client, line: list[st
         assert here == there, name
 
 
-@pytest.mark.parametrize("kind", ["nobody", "no address", "no scheme", "a worker", "another server"])
-def test_an_address_without_a_scheduler(client: Client, line: list[str], kind: str) -> None:
+@pytest.mark.parametrize(
+    "kind", ["nobody", "no address", "no scheme", "a worker", "another server"]
+)
+def test_an_address_without_a_scheduler(
+    client: Client, line: list[str], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = {
             "nobody": "tcp://127.0.0.1:1", "no address": "127.0.0.1", "no scheme": "http+x://a:1",
             "a worker": next(iter(client.nthreads())),
             "another server": f"tcp://127.0.0.1:{server.getsockname()[1]}",
         }[kind]  # fmt: skip
-        code = (
-            "import reid_vpr_eval.ranking.cluster as c; c._SECONDS_TO_CONNECT = 1.0; "
-            "from reid_vpr_eval.__main__ import main; main()"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", code, *line, "--dask", address], capture_output=True, text=True,
-            timeout=60,
-        )  # fmt: skip
-    assert done.returncode == 1
+        monkeypatch.setattr(module, "_SECONDS_TO_CONNECT", 1.0)
+        done = CliRunner().invoke(app, [*line, "--dask", address])
+    assert done.exit_code == 1
     assert done.stdout == ""
     (said,) = done.stderr.splitlines()
     assert said.startswith("error: ")
     assert address in said
     assert "dask scheduler" in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("closed", [True, False])
+def test_nothing_else_is_said_then(line: list[str], closed: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        if closed:
+            server.close()
+        done = subprocess.run(
+            [sys.executable, "-m", "reid_vpr_eval", *line, "--dask", address],
+            capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert address in done.stderr
 
 
 def test_the_command_without_the_extra(

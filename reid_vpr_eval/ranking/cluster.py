@@ -279,15 +279,15 @@ def _check_versions(client: Any, distributed: Any) -> None:
             continue
         if isinstance(version, BaseException):
             raise _lacks(version, f"the worker {worker}") from version
-        _check_version(f"the worker {worker}", version)
+        if version != __version__:
+            raise _differs(worker, version, __version__)
 
 
-def _check_version(who: str, version: str, wanted: str = __version__) -> None:
-    if version != wanted:
-        raise ClusterError(
-            f"{who} has reid_vpr_eval {version}, this process {wanted}: install the same version "
-            "on all of them"
-        )
+def _differs(worker: str, version: str, wanted: str) -> ClusterError:
+    return ClusterError(
+        f"the worker {worker} has reid_vpr_eval {version}, this process {wanted}: install the "
+        "same version on all of them"
+    )
 
 
 def _lacks(error: BaseException, who: str = "a worker") -> ClusterError:
@@ -316,7 +316,8 @@ class _Pass:
         """Return the whole task; it is made once, so that what it prepares is made once."""
         scored = score is not None
         if scored not in self._made:
-            _check_version(f"the worker {_own_name()}", __version__, self._version)
+            if self._version != __version__:  # a worker that came later
+                raise _differs(_own_name(), __version__, self._version)
             mine = scores if self._rows is None else scores.take_queries(self._rows)
             self._made[scored] = replace(self._task, scores=mine, score=score)
         return self._made[scored]
