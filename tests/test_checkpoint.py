@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_engine import World
 from typer.testing import CliRunner
 
 import reid_vpr_eval as rve
@@ -24,6 +23,7 @@ from reid_vpr_eval.errors import EvaluationWarning
 from reid_vpr_eval.protocol import Protocol
 from reid_vpr_eval.ranking import engine, running
 from reid_vpr_eval.ranking.work import Task
+from test_engine import World
 
 pytestmark = pytest.mark.usefixtures("small_slices")
 N_SLICES = 9
@@ -330,6 +330,24 @@ def test_draws_have_folders_of_their_own(tmp_path: Path) -> None:
         result = rve.evaluate(protocol, query, gallery, scores, checkpoint=tmp_path)
         assert result.metrics == plain.metrics
     assert sorted(path.name for path in tmp_path.iterdir()) == ["draw-0", "draw-1", "draw-2"]
+
+
+def test_blocks_of_queries_have_folders_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    sides = [rve.Samples.from_columns(label=np.arange(n) % 6, id=[f"{name}{i}" for i in range(n)])
+             for name, n in (("q", 12), ("g", 60))]  # fmt: skip
+    scores = rve.Embeddings(rng.normal(size=(12, 4)), rng.normal(size=(60, 4)))
+    monkeypatch.setattr("reid_vpr_eval.evaluation._KEPT_PAIRS", 10)
+    monkeypatch.setattr("reid_vpr_eval.dense._PAIRS_AT_ONCE", 60)
+    plain = rve.evaluate("labels", *sides, scores)
+    for _ in range(2):
+        result = rve.evaluate(
+            "labels", *sides, scores, checkpoint=tmp_path, progress_pairs=lambda *_: None
+        )
+        assert result.metrics == plain.metrics
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["block-0", "block-1"]
 
 
 # As processes

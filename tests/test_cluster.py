@@ -20,7 +20,6 @@ import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 from test_checkpoint import rows_of, saved
-from test_engine import World
 from threadpoolctl import threadpool_info, threadpool_limits
 from typer.testing import CliRunner
 
@@ -32,6 +31,7 @@ from reid_vpr_eval.ranking import engine
 from reid_vpr_eval.ranking.running import Here
 from reid_vpr_eval.ranking.work import Task
 from reid_vpr_eval.scores import Embeddings
+from test_engine import World
 
 
 @contextmanager
