@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 __all__ = [
     "AlignmentError",
+    "ClusterError",
     "EvaluationWarning",
     "FormatError",
     "InputNotFoundError",
@@ -52,6 +53,10 @@ class ScoreError(ReidVprEvalError):
 
 class NotCountedError(ReidVprEvalError):
     """A number was asked for that needs something which was not counted."""
+
+
+class ClusterError(ReidVprEvalError):
+    """A cluster does not answer, or its workers cannot do the work."""
 
 
 class EvaluationWarning(UserWarning):

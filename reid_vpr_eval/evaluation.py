@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import platform
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -165,10 +167,13 @@ def _evaluate_one(
     }
     many = keep_ranking is not True and pairs_ahead(protocol, query, gallery).sum() > _KEPT_PAIRS
     if many and isinstance(scores, Embeddings | ScoreMatrix):
-        steps = counting.pop("progress", None)
+        steps, numbers = counting.pop("progress", None), itertools.count()
+        counting.pop("progress_pairs", None)
         fields = evaluate_blocks(
             protocol, query, gallery, scores, expected=expected, policies=policies, by=by,
-            rank_block=lambda part, judged: _rank(protocol, gallery, part, judged, counting),
+            rank_block=lambda part, judged: _rank(
+                protocol, gallery, part, judged, _inside(counting, f"block-{next(numbers)}")
+            ),
             progress=steps,
         )  # fmt: skip
         return Result(protocol=protocol, inputs=_inputs(query, gallery, scores),
@@ -214,10 +219,11 @@ def _evaluate_draws(
     if draw.per_query and draw.method == "sample":
         return _each_its_own(protocol, query, gallery, scores, expected, truth, counting)
     trials: list[Result] = []
-    for asking, rows in draws_of(draw, query, gallery):
+    for number, (asking, rows) in enumerate(draws_of(draw, query, gallery)):
         trials.append(_evaluate_one(
             protocol, query.take(asking), gallery.take(rows), scores.take(asking, rows),
-            expected=expected, keep_ranking=False, truth=truth, **counting,
+            expected=expected, keep_ranking=False, truth=truth,
+            **_inside(counting, f"draw-{number}"),
         ))  # fmt: skip
         if draw.method == "exact":
             break
@@ -225,6 +231,12 @@ def _evaluate_draws(
         relevance = judge(protocol, query, gallery, truth=truth)
         return _expectation(protocol, relevance, query, gallery, scores, trials[0])
     return _mean_of(trials, query, gallery, scores)
+
+
+def _inside(counting: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return counting keywords for one of several rankings: its checkpoint lies in a folder."""
+    folder = counting.get("checkpoint")
+    return {**counting, **({} if folder is None else {"checkpoint": Path(folder) / name})}
 
 
 def _each_its_own(

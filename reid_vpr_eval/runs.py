@@ -22,6 +22,7 @@ from reid_vpr_eval.formats import Side, open_image, read_matrix, read_sides
 from reid_vpr_eval.formats.arrays import load_array
 from reid_vpr_eval.formats.registry import existing, find_reader, located, parsing
 from reid_vpr_eval.protocol import Protocol
+from reid_vpr_eval.ranking.cluster import connected
 from reid_vpr_eval.result import Result
 from reid_vpr_eval.scores import Embeddings, RankedLists, ScoreMatrix, Scores
 
@@ -74,9 +75,12 @@ def run(
     expected: Expected = "enforce",
     report: bool = True,
     progress: Progress | None = None,
+    dask: str | None = None,
     **counting: Any,
 ) -> tuple[Result, Loaded]:
     """Evaluate files by a protocol and, if `out` is given, write the run folder.
+
+    `dask` is the address of a scheduler whose workers count.
 
     Raises
     ------
@@ -85,22 +89,26 @@ def run(
     """
     if out is not None:
         _check_target(out, overwrite)
-    loaded = load_inputs(protocol, inputs, progress=progress)
-    if loaded.scores is None:
-        raise ScoreError(
-            f"{inputs.query} holds neither features nor images: give --query-features and "
-            "--gallery-features, --similarities, --distances or --ranked"
-        )
-    options = {key: value for key, value in counting.items() if value is not None}
-    with_images = loaded.query.root is not None and loaded.gallery.root is not None
-    if out is not None and report and with_images:
-        options.setdefault("top_k", max(_PICTURES, protocol.count.top_k))
-    if progress is not None and not isinstance(loaded.scores, RankedLists):
-        options["progress"] = lambda done, total: progress("ranking", done, total)
-    result = evaluate_prepared(
-        protocol, loaded.query.samples, loaded.gallery.samples, loaded.scores,
-        expected=expected, truth=inputs.truth, **options,
-    )  # fmt: skip
+    with connected(dask) as client:
+        loaded = load_inputs(protocol, inputs, progress=progress)
+        if loaded.scores is None:
+            raise ScoreError(
+                f"{inputs.query} holds neither features nor images: give --query-features and "
+                "--gallery-features, --similarities, --distances or --ranked"
+            )
+        options = {key: value for key, value in counting.items() if value is not None}
+        with_images = loaded.query.root is not None and loaded.gallery.root is not None
+        if out is not None and report and with_images:
+            options.setdefault("top_k", max(_PICTURES, protocol.count.top_k))
+        if progress is not None and not isinstance(loaded.scores, RankedLists):
+            options["progress_pairs"] = _stage(progress, "scoring judged pairs")
+            options["progress"] = _stage(progress, "ranking")
+        if client is not None:
+            options["client"] = client
+        result = evaluate_prepared(
+            protocol, loaded.query.samples, loaded.gallery.samples, loaded.scores,
+            expected=expected, truth=inputs.truth, **options,
+        )  # fmt: skip
     if out is not None:
         with run_folder(out) as folder:
             held_run = (folder / "result.json").is_file()

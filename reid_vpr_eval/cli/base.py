@@ -86,7 +86,7 @@ def progress() -> Iterator[Callable[[str, int, int], None] | None]:
         def step(what: str, done: int, total: int) -> None:
             if what not in tasks:
                 tasks[what] = bar.add_task(what, total=total)
-            bar.update(tasks[what], completed=done)
+            bar.update(tasks[what], completed=done, total=total)
 
         yield step
 

@@ -70,6 +70,12 @@ def run(
         str | None, typer.Option(help="working memory, such as 512MiB", callback=size)
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="threads")] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="folder that lets a run that was killed go on")
+    ] = None,
+    dask: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="scheduler whose workers count")
+    ] = None,
 ) -> None:
     """Evaluate files by a protocol; print the result, and write a run folder with --out."""
     from reid_vpr_eval.protocol import load_protocol
@@ -91,7 +97,7 @@ def run(
             expected=expected.value, report=report, progress=step, by=by or (), strata=strata,
             top_k=top_k, pairs_kept=pairs_kept, tie_order=tie_order.value if tie_order else None,
             keep=keep.value if keep else None, unretrieved=unretrieved.value, memory=memory,
-            workers=workers,
+            workers=workers, checkpoint=checkpoint, dask=dask,
         )  # fmt: skip
     if format is Format.table:
         typer.echo(table_text(result, chance=chance))

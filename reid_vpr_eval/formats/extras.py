@@ -11,8 +11,8 @@ from reid_vpr_eval.errors import FormatError
 __all__ = ["need"]
 
 
-def need(package: str, extra: str, path: Path) -> ModuleType:
-    """Import a package that reading `path` needs.
+def need(package: str, extra: str, what: Path | str) -> ModuleType:
+    """Import a package that a file, or something else that was asked for, needs.
 
     Raises
     ------
@@ -23,6 +23,6 @@ def need(package: str, extra: str, path: Path) -> ModuleType:
         return importlib.import_module(package)
     except ImportError as error:
         raise FormatError(
-            f"{path}: reading it needs {package}, which is not installed: "
+            f"{what}: needs {package}, which is not installed: "
             f"pip install 'reid_vpr_eval[{extra}]'"
         ) from error

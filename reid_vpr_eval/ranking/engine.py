@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Literal
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.errors import AlignmentError, NotCountedError
+from reid_vpr_eval.ranking.checkpoint import made, of_pass
 from reid_vpr_eval.ranking.groups import check_slice, codes_of, with_members
 from reid_vpr_eval.ranking.judged import join
 from reid_vpr_eval.ranking.layout import Layout, slice_of, tie_keys
 from reid_vpr_eval.ranking.passes import passes_of, stacked
 from reid_vpr_eval.ranking.ranking import Ranking
-from reid_vpr_eval.ranking.running import count
+from reid_vpr_eval.ranking.running import Crew, Here, Progress, count
 from reid_vpr_eval.ranking.work import Task
 from reid_vpr_eval.relevance import Relevance
 from reid_vpr_eval.scores import RankedLists, Scores
@@ -39,8 +42,10 @@ def rank(
     pairs_kept: int = 0,
     memory: str | int = "512MiB",
     workers: int | None = None,
-    client: object = None,
-    progress: Callable[[int, int], None] | None = None,
+    client: Any = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    progress_pairs: Progress | None = None,
 ) -> Ranking:
     """Count where the judged items of every query rank.
 
@@ -74,9 +79,18 @@ def rank(
     memory : str or int
         About how much working memory to use, such as "512MiB".
     workers : int, optional
-        Threads; by default the number of cores.
+        Threads; by default the number of cores, and one for each task of a cluster.
+    client : dask.distributed.Client, optional
+        Count on the workers of a cluster (``pip install 'reid_vpr_eval[dask]'``), with
+        `memory` for each thread of a worker; the same bits. Workers may come and go.
+    checkpoint : path, optional
+        A folder for finished slices of the gallery: the same call, made again after the
+        process was killed, goes on from there and gives the same bits. The folder belongs to
+        one run and is refused by others; delete it when the result is saved.
     progress : callable(done, total), optional
-        Called after each tile.
+        Called after each tile; slices that a checkpoint holds are done from the start.
+    progress_pairs : callable(done, total), optional
+        Called while the judged pairs are scored, before anything is counted.
 
     Returns
     -------
@@ -87,9 +101,14 @@ def rank(
     Raises
     ------
     AlignmentError
-        If sizes do not fit (scores, relevance, strata, tie order).
+        If sizes do not fit (scores, relevance, strata, tie order), or `checkpoint` holds
+        slices of another run.
     ScoreError, NotCountedError
         If scores overflow, or something is asked for that this version does not count.
+    FormatError
+        If `checkpoint` cannot be written, or is in use by another run.
+    ClusterError
+        If the workers of `client` cannot do the work.
 
     Examples
     --------
@@ -100,7 +119,7 @@ def rank(
     >>> ranking.above, ranking.tied, ranking.tied_before
     (array([[1]], dtype=uint32), array([[1]], dtype=uint32), array([[1]], dtype=uint32))
     """
-    _refuse(blocks=blocks, draws=draws, client=client)
+    _refuse(blocks=blocks, draws=draws)
     if keep not in ("all", "first"):
         raise NotCountedError(f"keep = {keep!r}: one of all, first is needed")
     for name, value in (("top_k", top_k), ("pairs_kept", pairs_kept)):
@@ -113,6 +132,8 @@ def rank(
     codes = None if group is None else codes_of(group, relevance.n_gallery)
     if codes is not None:
         check_slice(codes, part)
+    _check_sliceable(scores, group, checkpoint=checkpoint, client=client)
+    folder = None if checkpoint is None else made(checkpoint)
 
     def task_of(scores: Scores, relevance: Relevance, others: Sequence[Relevance]) -> Task:
         layout = Layout.of(relevance, others, strata, count_ignored)
@@ -127,20 +148,33 @@ def rank(
 
     passes = passes_of(scores, relevance, memory, workers)
     parts = []
-    for number, rows in enumerate(passes):
-        if len(passes) == 1:
-            task = task_of(scores, relevance, others)
-        else:
-            asking = np.arange(rows.start, rows.stop)
-            task = task_of(scores.take_queries(rows), relevance.take(asking),
-                           [other.take(asking) for other in others])  # fmt: skip
-        parts.append(count(task, part, progress=_share(progress, number, len(passes))))
+    with _crew(client, scores) as crew:
+        for number, rows in enumerate(passes):
+            if len(passes) == 1:
+                task = task_of(scores, relevance, others)
+            else:
+                asking = np.arange(rows.start, rows.stop)
+                task = task_of(scores.take_queries(rows), relevance.take(asking),
+                               [other.take(asking) for other in others])  # fmt: skip
+            parts.append(count(
+                task, part, crew=crew.for_pass(rows if len(passes) > 1 else None),
+                checkpoint=of_pass(folder, rows, relevance.n_query),
+                progress=_share(progress, number, len(passes)),
+                progress_pairs=_share(progress_pairs, number, len(passes)),
+            ))  # fmt: skip
     return parts[0] if len(parts) == 1 else stacked(parts, tie)
 
 
-def _share(
-    progress: Callable[[int, int], None] | None, number: int, of: int
-) -> Callable[[int, int], None] | None:
+def _crew(client: Any, scores: Scores) -> AbstractContextManager[Crew]:
+    """Return who does the work: this process, or a cluster."""
+    if client is None:
+        return nullcontext(Here())
+    from reid_vpr_eval.ranking.cluster import Cluster
+
+    return Cluster(client, scores)
+
+
+def _share(progress: Progress | None, number: int, of: int) -> Progress | None:
     """Return the progress of one of several passes, as that of all."""
     if progress is None or of == 1:
         return progress
@@ -151,6 +185,18 @@ def _refuse(**asked: object) -> None:
     for name, value in asked.items():
         if value is not None:
             raise NotCountedError(f"{name}= is not counted by this version of the engine")
+
+
+def _check_sliceable(scores: Scores, group: object, **asked: object) -> None:
+    """Refuse what works by slices of the gallery where slices cannot be added."""
+    for name, value in asked.items():
+        if value is not None and isinstance(scores, RankedLists):
+            raise NotCountedError(f"{name}=: ranked lists are counted at once: leave it out")
+        if value is not None and group is not None:
+            raise NotCountedError(
+                f"{name}= works by slices of the gallery, which would cut groups: leave it or "
+                "group= out"
+            )
 
 
 def _check_sizes(scores: Scores, relevance: Relevance) -> None:
