@@ -54,8 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not given.page:
         options = Options(
             shrink=_QUICK if given.quick else given.shrink,
-            rounds=1 if given.quick else given.rounds, workers=given.workers, kernels=given.kernels, cases=given.cases,
-            sections=given.sections, peers=given.peers,
+            rounds=1 if given.quick else given.rounds, workers=given.workers,
+            kernels=given.kernels, cases=given.cases, sections=given.sections, peers=given.peers,
         )  # fmt: skip
         record = known | measure(options, lambda line: print(line, file=sys.stderr, flush=True))
     save(record, given.out)
