@@ -21,7 +21,7 @@ def cuts(size: int, largest: int, multiple: int = 1) -> Iterator[slice]:
     """Cut a size into even pieces of `largest` at most, as many as a multiple of a number.
 
     >>> [piece.stop - piece.start for piece in cuts(10, 4)]
-    [3, 4, 3]
+    [3, 3, 4]
     >>> len(list(cuts(10, 4, multiple=2)))
     4
     """

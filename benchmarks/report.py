@@ -70,7 +70,7 @@ def _warning(record: Mapping[str, Any]) -> list[str]:
 def save(record: Mapping[str, Any], folder: Path) -> None:
     """Write the record, the page and its figures into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(record, indent=1, sort_keys=True, ensure_ascii=False)
+    text = json.dumps(record, indent=1, ensure_ascii=False)
     (folder / "performance.json").write_text(text + "\n", encoding="utf-8")
     (folder / "performance.md").write_text(page(record), encoding="utf-8")
     for name, content in figures(record).items():

@@ -471,8 +471,8 @@ class TestCommand:
 
     @pytest.mark.slow
     def test_a_quick_run_measures_everything(self, tmp_path: Path) -> None:
-        command = [sys.executable, "-m", "benchmarks", "--quick", "--cases", "market", "first",
-                   "dense", "--out", str(tmp_path)]  # fmt: skip
+        command = [sys.executable, "-m", "benchmarks", "--quick", "--cases", "market", "dense",
+                   "--out", str(tmp_path)]  # fmt: skip
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         record = json.loads((tmp_path / "performance.json").read_text(encoding="utf-8"))
@@ -482,7 +482,7 @@ class TestCommand:
         for entry in record["ratios"]:
             if entry.get("skipped") != "numba is not installed":
                 by_kernels[entry["case"]].append(entry["metrics"])
-        assert set(by_kernels) == {"market", "first", "dense"}
+        assert set(by_kernels) == {"market", "dense"}
         assert all(found.count(found[0]) == len(found) for found in by_kernels.values())
         assert len(record["scaling"]) == 5
         for section in ("memory", "scaling", "workers", "strata", "import"):
