@@ -102,15 +102,19 @@ def scaling(spec: Spec) -> dict[str, Any]:
     """Time a gallery of some size against the bare product."""
     world = row_world(spec["n_gallery"], n_query=spec["n_query"], dim=spec["dim"])
     workers = spec["workers"]
-    actions = {"product": lambda: bare_product(world.query, world.gallery, workers),
-               "ours": _ours(world, workers=workers)}  # fmt: skip
-    if (known := Memory.read()) is not None:
+    ours = _ours(world, workers=workers)
+    if (before := Memory.read()) is not None:
         Memory.forget_peak()
-    seconds = take_turns(actions, spec["rounds"])
+    ours()
     after = Memory.read()
-    beyond = after.peak - known.now if after and known else None
-    return {"seconds": seconds, "ratio": ratio(seconds, "ours", "product"), "beyond": beyond,
-            **world.describe()}  # fmt: skip
+    seconds = take_turns(
+        {"product": lambda: bare_product(world.query, world.gallery, workers), "ours": ours},
+        spec["rounds"],
+    )
+    return {
+        "seconds": seconds, "ratio": ratio(seconds, "ours", "product"),
+        "beyond": after.peak - before.now if after and before else None, **world.describe(),
+    }  # fmt: skip
 
 
 def _against(spec: Spec, world: World, one: Run, other: Run, names: tuple[str, str]) -> Any:

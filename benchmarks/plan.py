@@ -63,7 +63,8 @@ class Options:
 
     def best_kernels(self) -> str:
         """Return the fastest inner loops of those asked for that are installed."""
-        return [name for name in self.kernels if not missing(name)][-1:][0]
+        wanted = "numba" in self.kernels and not missing("numba")
+        return "numba" if wanted else "numpy"
 
 
 def missing(kernels: str) -> str:

@@ -163,7 +163,8 @@ def _worlds(record: Entry) -> Table:
         "spectrum (j + 1)^-1/2, weighted to the mAP below. Shares are of the unjudged pairs of 64\n"
         "queries: those not surely below the query's lowest threshold; those so near to one that\n"
         "the error bound of a float32 product does not decide; those that the bound of a float64\n"
-        "product does not decide either, so that only the canonical score does.",
+        "product does not decide either, so that only the canonical score does. (Where few pairs\n"
+        "of a tile are undecided by float32, they get their canonical score at once.)",
         header,
         _rows(list(first.values()), len(header), lambda entry: (_case(entry)[0],), rest),
     )

@@ -287,6 +287,14 @@ class TestJobs:
         monkeypatch.delenv("RVE_KERNELS")
         assert kernels_in_use(world) == "numpy"
 
+    def test_the_best_kernels_are_those_at_hand(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(plan, "missing", lambda _: "")
+        assert plan.Options().best_kernels() == "numba"
+        assert plan.Options(kernels=["numpy"]).best_kernels() == "numpy"
+        monkeypatch.setattr(plan, "missing", lambda kernels: "no" * (kernels == "numba"))
+        assert plan.Options().best_kernels() == "numpy"
+        assert plan.Options(kernels=["numba"]).best_kernels() == "numpy"
+
     def test_every_job_can_be_asked_for(self) -> None:
         assert set(JOBS) >= {"ratios", "memory", "scaling", "shards", "workers", "strata"}
 
@@ -471,7 +479,7 @@ class TestCommand:
 
     @pytest.mark.slow
     def test_a_quick_run_measures_everything(self, tmp_path: Path) -> None:
-        command = [sys.executable, "-m", "benchmarks", "--quick", "--cases", "market", "dense",
+        command = [sys.executable, "-m", "benchmarks", "--quick", "--cases", "market",
                    "--out", str(tmp_path)]  # fmt: skip
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
@@ -482,7 +490,7 @@ class TestCommand:
         for entry in record["ratios"]:
             if entry.get("skipped") != "numba is not installed":
                 by_kernels[entry["case"]].append(entry["metrics"])
-        assert set(by_kernels) == {"market", "dense"}
+        assert set(by_kernels) == {"market"}
         assert all(found.count(found[0]) == len(found) for found in by_kernels.values())
         assert len(record["scaling"]) == 5
         for section in ("memory", "scaling", "workers", "strata", "import"):
