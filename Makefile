@@ -3,13 +3,16 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint bench clean
 
 demo: $(VENV)/.package
 	$(BIN)/rve demo --out demo-out
 
 test: $(VENV)/.tools lint
 	$(BIN)/python -m pytest $(PYTEST)
+
+bench: $(VENV)/.package
+	$(BIN)/python -m benchmarks $(BENCH)
 
 lint: $(VENV)/.tools
 	$(BIN)/ruff check .
@@ -26,4 +29,4 @@ $(VENV)/.tools: $(VENV)/.package
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo-out build dist
+	rm -rf $(VENV) demo-out bench-out build dist
