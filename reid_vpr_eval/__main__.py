@@ -33,12 +33,20 @@ class _Interrupts:
         self.seen = True
         while frame is not None:
             if frame.f_code.co_filename.startswith("<frozen importlib"):
-                again = threading.Timer(_SECONDS_TO_WAIT, _thread.interrupt_main)
+                again = threading.Timer(_SECONDS_TO_WAIT, _interrupt_again)
                 again.daemon = True
                 again.start()
                 return
             frame = frame.f_back
         raise SystemExit(_EXIT_CODE)
+
+
+def _interrupt_again() -> None:
+    """Send the signal to the main thread, which wakes it even where it waits."""
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+    else:  # pragma: no cover (not on every system)
+        _thread.interrupt_main()
 
 
 def main() -> None:

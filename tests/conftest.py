@@ -16,7 +16,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.write_line(f"skipped for absent shared inputs: {len(absent)}")
 
 
-@pytest.fixture(params=["numpy", "numba"])
+@pytest.fixture(params=["numpy", pytest.param("numba", marks=pytest.mark.slow)])
 def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Run a test with each form of the engine's inner loops."""
     if request.param == "numba":

@@ -451,8 +451,10 @@ def test_a_run_that_fails_while_writing_leaves_nothing(
 def interrupted(code: str, after: float, *arguments: str) -> tuple[int, str, str]:
     """Run a command line, interrupt it some seconds after it began; return how it ended."""
     code = (
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        f"from reid_vpr_eval.__main__ import main; {code}; print('ready', flush=True); main()"
+        "import signal; own = signal.signal; own(signal.SIGINT, signal.default_int_handler)\n"
+        "def told(*given):\n"
+        "    own(*given); signal.signal = own; print('ready', flush=True)\n"
+        f"from reid_vpr_eval.__main__ import main; {code}; signal.signal = told; main()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,

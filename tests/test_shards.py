@@ -150,8 +150,14 @@ def test_large_files_are_shards_and_small_ones_are_loaded(
 # --- the same ranking, to the bit --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["float16", "float32", "float64", "int8", "uint8"])
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize(
+    ("metric", "kind"),
+    [
+        pytest.param(metric, kind, marks=() if metric in METRICS[:5] or kind == "uint8"
+                     else pytest.mark.slow)
+        for metric in METRICS for kind in ("float16", "float32", "float64", "int8", "uint8")
+    ],
+)  # fmt: skip
 def test_rankings_are_the_same_to_the_bit(tmp_path: Path, kind: str, metric: str) -> None:
     if metric == "hamming" and kind != "uint8":
         pytest.skip("codes are bytes")
