@@ -21,8 +21,8 @@ __all__ = ["Crew", "Here", "Progress", "Steps", "count", "gathered", "pieces_of"
 Floats: TypeAlias = npt.NDArray[np.float64]
 Progress: TypeAlias = Callable[[int, int], None]
 
-#: Multiplications of a slice: about half a minute of two cores.
-_WORK_OF_SLICE = 4e12
+#: Multiplications of a slice: a few seconds of two cores.
+_WORK_OF_SLICE = 4e11
 _SMALLEST_SLICE = 4096
 #: Numbers of the judged pairs that are scored between two calls of `progress`.
 _WORK_OF_PIECE = 1 << 28
