@@ -17,6 +17,7 @@ from reid_vpr_eval.counts import Expected, check_found, counts_after, counts_bef
 from reid_vpr_eval.errors import NotCountedError, RelevanceError
 from reid_vpr_eval.metrics import TIES, MetricValues, compute, parse
 from reid_vpr_eval.metrics.compute import chance_values, exact_mean
+from reid_vpr_eval.metrics.reading import shared_readings
 from reid_vpr_eval.per_query import per_query_table, top_lists
 from reid_vpr_eval.protocol import LabelRule, Protocol
 from reid_vpr_eval.ranking import Ranking
@@ -78,7 +79,8 @@ def evaluate_blocks(
     done = 0
     for rows, relevance in _with_positives(protocol, query, gallery, blocks):
         part = scores.take_queries(slice(int(rows[0]), int(rows[-1]) + 1))
-        collected.add(rank_block(part, relevance), relevance, query.take(rows), gallery, part)
+        with shared_readings():
+            collected.add(rank_block(part, relevance), relevance, query.take(rows), gallery, part)
         done += len(rows)
         if progress is not None:
             progress(done, query.n)

@@ -22,6 +22,7 @@ from reid_vpr_eval.draws import draw_codes, drawn_for_each, draws_of, expected_o
 from reid_vpr_eval.errors import AlignmentError, NotCountedError, RelevanceError
 from reid_vpr_eval.metrics import TIES, MetricValues, parse
 from reid_vpr_eval.metrics.compute import exact_mean
+from reid_vpr_eval.metrics.reading import shared_readings
 from reid_vpr_eval.per_query import per_query_table, top_lists
 from reid_vpr_eval.protocol import Protocol, load_protocol
 from reid_vpr_eval.ranking import Ranking, rank
@@ -182,24 +183,25 @@ def _evaluate_one(
     check_counts(protocol, relevance, expected)
     _check_positives(relevance)
     ranking = _rank(protocol, gallery, scores, relevance, counting)
-    readings = readings_of(protocol, ranking, relevance)
-    ties, evaluated = all_ties(readings, protocol, query, policies)
-    kept = keep_ranking is True or (keep_ranking == "auto" and len(ranking.item) <= _KEPT_PAIRS)
-    listed = ranking.top_item is not None
-    return Result(
-        protocol=protocol,
-        counts=counts_after(ranking, relevance, evaluated),
-        metrics=MetricValues({str(n): ties[str(n)][protocol.report.ties] for n in names}),
-        ties=ties,
-        chance=chances(readings, protocol),
-        per_query=per_query_table(ranking, query, gallery, scores, protocol, policies),
-        curves=curve_table(ranking, protocol, "CMC", _K_MAX),
-        inputs=_inputs(query, gallery, scores),
-        ranking=ranking if kept else None,
-        rankings=top_lists(ranking, query, gallery, scores) if listed else None,
-        breakdowns=breakdowns_by(ranking, protocol, query, by),
-        environment=environment(time.perf_counter() - started),
-    )
+    with shared_readings():
+        readings = readings_of(protocol, ranking, relevance)
+        ties, evaluated = all_ties(readings, protocol, query, policies)
+        kept = keep_ranking is True or (keep_ranking == "auto" and len(ranking.item) <= _KEPT_PAIRS)
+        listed = ranking.top_item is not None
+        return Result(
+            protocol=protocol,
+            counts=counts_after(ranking, relevance, evaluated),
+            metrics=MetricValues({str(n): ties[str(n)][protocol.report.ties] for n in names}),
+            ties=ties,
+            chance=chances(readings, protocol),
+            per_query=per_query_table(ranking, query, gallery, scores, protocol, policies),
+            curves=curve_table(ranking, protocol, "CMC", _K_MAX),
+            inputs=_inputs(query, gallery, scores),
+            ranking=ranking if kept else None,
+            rankings=top_lists(ranking, query, gallery, scores) if listed else None,
+            breakdowns=breakdowns_by(ranking, protocol, query, by),
+            environment=environment(time.perf_counter() - started),
+        )
 
 
 def _evaluate_draws(

@@ -153,12 +153,12 @@ def _best_judged(ranking: Ranking, without: int | None) -> Ints:
     role = ranking.effective_role
     chosen = role != without if without is not None else role == POSITIVE
     pairs = np.flatnonzero(chosen & ranking.found)
-    query = ranking.query_of_pair[pairs]
-    order = np.lexsort((ranking.order[pairs], query))
-    first = np.ones(len(order), bool)
-    first[1:] = query[order][1:] != query[order][:-1]
+    query, order = ranking.query_of_pair[pairs], ranking.order[pairs]
     best = np.full(ranking.n_query, -1, np.int64)
-    best[query[order][first]] = pairs[order][first]
+    if len(pairs):
+        starts = np.flatnonzero(np.r_[True, query[1:] != query[:-1]])
+        least = np.minimum.reduceat(order, starts)
+        best[query[starts]] = pairs[order == np.repeat(least, np.diff(np.r_[starts, len(query)]))]
     return best
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,10 +14,14 @@ from reid_vpr_eval.errors import NotCountedError
 from reid_vpr_eval.ranking import Ranking
 from reid_vpr_eval.relevance.pairs import IGNORED, POSITIVE
 
-__all__ = ["Reading"]
+__all__ = ["Reading", "shared_readings"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+
+_shared: ContextVar[dict[tuple[int, bool, bool], tuple[Ranking, Reading]] | None] = ContextVar(
+    "_shared", default=None
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -62,6 +69,17 @@ class Reading:
         With `graded` every item of a grade above 0 counts, whatever grade makes a positive.
         With `backwards` the tie order is reversed.
         """
+        known = _shared.get()
+        key = (id(ranking), graded, backwards)
+        if known is not None and key in known:
+            return known[key][1]
+        made = cls._of(ranking, graded=graded, backwards=backwards)
+        if known is not None:  # the ranking is kept too, so that no other gets its id
+            known[key] = (ranking, made)
+        return made
+
+    @classmethod
+    def _of(cls, ranking: Ranking, *, graded: bool, backwards: bool) -> Reading:
         ranking.check_complete()
         role, found = ranking.effective_role, ranking.found
         wanted = (ranking.grade > 0) & (role != IGNORED) if graded else role == POSITIVE
@@ -153,6 +171,16 @@ class Reading:
     def group_of_found(self) -> Ints:
         """The group of each returned positive, int64 (n_found,)."""
         return np.repeat(np.arange(len(self.query)), self.right)
+
+
+@contextmanager
+def shared_readings() -> Iterator[None]:
+    """Read each ranking once for as long as this lasts, however many numbers are computed."""
+    token = _shared.set({})
+    try:
+        yield
+    finally:
+        _shared.reset(token)
 
 
 def _assemble(

@@ -34,6 +34,9 @@ __all__ = ["Task"]
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Part = tuple[int, int]
+#: What a canonical score costs, in scores of a product.
+_COST_OF_JUDGED = 40
+
 Finished = Callable[[], None]
 
 
@@ -65,6 +68,7 @@ class Task:
         if isinstance(self.scores, RankedLists):
             return None
         pairs = float(self.scores.n_query) * self.scores.n_gallery
+        pairs += _COST_OF_JUDGED * len(self.judged.item)
         return source_of(self.scores, kernels_for(pairs * getattr(self.scores, "dim", 1)))
 
     @cached_property

@@ -22,7 +22,7 @@ Ints = npt.NDArray[np.int64]
 SHARE_FOR_DOUBLE = 0.3
 _FIRST_GUESS = 1 << 14
 _MANY = 12  # thresholds of a line from which on a table of buckets helps
-_BUCKETS = 2  # for each threshold
+_BUCKETS = 4  # for each threshold
 _STRETCH = 64  # scores that are passed over at once if none of them counts
 
 compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
@@ -290,6 +290,7 @@ def _place_rows(
 ) -> int:  # pragma: no cover  # fmt: skip
     found = 0
     width = scores.shape[1]
+    held = np.empty(_STRETCH, np.int64)
     for i in range(scores.shape[0]):
         floor = lowest[i]
         begin, end = start[i], start[i + 1]
@@ -300,19 +301,22 @@ def _place_rows(
             last = min(first + _STRETCH, width)
             if not _n_reaching_one(scores[i, first:last], floor):
                 continue
-            for j in range(first, last):
-                value = scores[i, j]
-                if value >= floor:
-                    if scale >= 0:
-                        above = _above_by_table(low, begin, floor, value, scale, table, n_buckets)
-                    else:
-                        above = _above(low, begin, end, value)
-                    if high[begin + above - 1] >= value:
-                        if found < len(row):
-                            row[found], column[found] = i, j
-                        found += 1
-                    else:
-                        bins[begin + i + above] += 1
+            n_held = 0
+            for j in range(first, last):  # first which ones, then where: fewer wrong guesses
+                held[n_held] = j
+                n_held += scores[i, j] >= floor
+            for k in range(n_held):
+                value = scores[i, held[k]]
+                if scale >= 0:
+                    above = _above_by_table(low, begin, floor, value, scale, table, n_buckets)
+                else:
+                    above = _above(low, begin, end, value)
+                if high[begin + above - 1] >= value:
+                    if found < len(row):
+                        row[found], column[found] = i, held[k]
+                    found += 1
+                else:
+                    bins[begin + i + above] += 1
     return found
 
 
@@ -323,20 +327,24 @@ def _place_columns(
 ) -> int:  # pragma: no cover  # fmt: skip
     found = 0
     width = scores.shape[1]
+    held = np.empty(_STRETCH, np.int64)
     for i in range(scores.shape[0]):
         for first in range(0, width, _STRETCH):
             last = min(first + _STRETCH, width)
             if not _n_reaching(scores[i, first:last], lowest[first:last]):
                 continue
+            n_held = 0
             for j in range(first, last):
-                value = scores[i, j]
-                if value >= lowest[j]:
-                    begin, end = start[j], start[j + 1]
-                    above = _above(low, begin, end, value)
-                    if high[begin + above - 1] >= value:
-                        if found < len(row):
-                            row[found], column[found] = i, j
-                        found += 1
-                    else:
-                        bins[begin + j + above] += 1
+                held[n_held] = j
+                n_held += scores[i, j] >= lowest[j]
+            for k in range(n_held):
+                j = held[k]
+                value, begin, end = scores[i, j], start[j], start[j + 1]
+                above = _above(low, begin, end, value)
+                if high[begin + above - 1] >= value:
+                    if found < len(row):
+                        row[found], column[found] = i, j
+                    found += 1
+                else:
+                    bins[begin + j + above] += 1
     return found

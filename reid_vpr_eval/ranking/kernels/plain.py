@@ -21,7 +21,7 @@ Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
 
 SHARE_FOR_DOUBLE = 0.04
-_SHARE_TO_SORT = 0.06
+_SHARE_TO_SORT = 0.35
 
 lengths = canonical.norms
 unit = canonical.unit
