@@ -128,6 +128,19 @@ def test_thresholds_at_both_ends_of_the_numbers() -> None:
         assert set(zip(placed.row.tolist(), placed.column.tolist(), strict=True)) == doubtful
 
 
+@pytest.mark.parametrize("step", [0.0, 5e-324, 1e-310, 1e-300, 1e300])
+def test_thresholds_that_are_near_or_far(step: float) -> None:
+    """As for vectors scaled down to where numbers underflow."""
+    low = np.arange(20) * step
+    tile = np.array([[-step, 0.0, 3 * step, 3.5 * step, 19 * step, 25 * step, 1.0, 1e-308]])
+    start = np.array([0, 20])
+    bins, doubtful = literal_place(tile, low, low, start, 0)
+    for kernels in both():
+        placed = kernels.place(tile, low, low, start, 0)
+        assert placed.bins[1:].tolist() == bins[1:]
+        assert set(zip(placed.row.tolist(), placed.column.tolist(), strict=True)) == doubtful
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_more_in_doubt_than_was_guessed(axis: int) -> None:
     tile = np.zeros((300, 200), np.float32)

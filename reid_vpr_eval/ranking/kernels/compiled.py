@@ -249,15 +249,15 @@ def _fill_table(
 ) -> float:  # pragma: no cover
     """Note how many bounds lie before each of even buckets; return buckets per unit of score.
 
-    It is -1 where the scores are too far apart for it.
+    It is -1 where the bounds are too far apart for it, or too near to one another.
 
     The bucket of a score rises with it, so that bounds in lower buckets are below the score
     and those in higher ones above it, whatever is rounded.
     """
     width = np.float64(low[end - 1]) - np.float64(low[begin])
-    if not width < np.inf:
-        return -1.0
     scale = (n_buckets - 1) / width if width > 0 else 0.0
+    if not 0 < scale < np.inf:
+        return -1.0
     filled = 0
     for k in range(begin, end):
         bucket = int((np.float64(low[k]) - np.float64(low[begin])) * scale)
