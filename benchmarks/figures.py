@@ -16,6 +16,9 @@ __all__ = ["figures"]
 
 Entry = Mapping[str, Any]
 
+#: Ticks of ratios.
+_TIMES = (0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
+
 
 def figures(record: Entry) -> dict[str, bytes]:
     """Return the figures that the record has numbers for, by file name."""
@@ -64,7 +67,11 @@ def _ratios(record: Entry) -> Figure | None:
     axes.axvline(1, color=MUTED, linewidth=1)
     axes.set_yticks(range(len(cases)), [CASES[name].title for name in cases])
     axes.invert_yaxis()
-    axes.set_xlim(left=0)
+    axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    ticks = [tick for tick in _TIMES if low <= tick <= high]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_xticks([], minor=True)
     axes.set_xlabel("whole evaluation, in times of the bare float32 product")
     figure.legend(loc="outside lower center", frameon=False, ncols=4)
     return figure
