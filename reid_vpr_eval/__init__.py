@@ -37,6 +37,7 @@ _HOME = {
 }
 _ROOMS = (
     "compat", "demo", "encoders", "formats", "metrics", "ranking", "relevance", "report", "studies",
+    "uncertainty",
 )  # fmt: skip
 
 __all__ = sorted([*_HOME, "relevance"])  # noqa: PLE0605

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import platform
 import time
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ from reid_vpr_eval.errors import AlignmentError, NotCountedError, RelevanceError
 from reid_vpr_eval.metrics import TIES, MetricValues, parse
 from reid_vpr_eval.metrics.compute import exact_mean
 from reid_vpr_eval.metrics.reading import shared_readings
-from reid_vpr_eval.per_query import per_query_table, top_lists
+from reid_vpr_eval.per_query import per_query_table, top_lists, with_units
 from reid_vpr_eval.protocol import Protocol, load_protocol
 from reid_vpr_eval.ranking import Ranking, rank
 from reid_vpr_eval.ranking.sources import source_of
@@ -33,6 +34,7 @@ from reid_vpr_eval.result import Result, curve_table
 from reid_vpr_eval.rules import judge
 from reid_vpr_eval.samples import Samples
 from reid_vpr_eval.scores import Embeddings, RankedLists, ScoreMatrix, Scores
+from reid_vpr_eval.uncertainty import units_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -161,6 +163,8 @@ def _evaluate_one(
     started = time.perf_counter()
     names = [parse(name) for name in protocol.report.metrics]
     warn_of_doubles(query, gallery, scores)
+    units = units_of(protocol, query)
+    units = units.in_blocks(math.ceil(query.n ** (1 / 3)))
     policies: dict[str, Any] = {
         "no_positive": protocol.no_positive,
         "unretrieved": unretrieved,
@@ -177,6 +181,7 @@ def _evaluate_one(
             ),
             progress=steps,
         )  # fmt: skip
+        fields["per_query"] = with_units(fields["per_query"], units)
         return Result(protocol=protocol, inputs=_inputs(query, gallery, scores),
                       environment=environment(time.perf_counter() - started), **fields)  # fmt: skip
     relevance = judge(protocol, query, gallery, truth=truth)
@@ -194,7 +199,9 @@ def _evaluate_one(
             metrics=MetricValues({str(n): ties[str(n)][protocol.report.ties] for n in names}),
             ties=ties,
             chance=chances(readings, protocol),
-            per_query=per_query_table(ranking, query, gallery, scores, protocol, policies),
+            per_query=with_units(
+                per_query_table(ranking, query, gallery, scores, protocol, policies), units
+            ),
             curves=curve_table(ranking, protocol, "CMC", _K_MAX),
             inputs=_inputs(query, gallery, scores),
             ranking=ranking if kept else None,

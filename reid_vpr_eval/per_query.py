@@ -16,11 +16,12 @@ from reid_vpr_eval.relevance.geography import metres_between
 from reid_vpr_eval.relevance.pairs import IGNORED, POSITIVE
 from reid_vpr_eval.samples import Samples
 from reid_vpr_eval.scores import Scores
+from reid_vpr_eval.uncertainty import Units
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["per_query_table", "top_lists"]
+__all__ = ["per_query_table", "top_lists", "with_units"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -80,6 +81,14 @@ def per_query_table(
         )
         columns["top1_error_m"] = metres
     return pd.DataFrame(columns)
+
+
+def with_units(table: pd.DataFrame, units: Units) -> pd.DataFrame:
+    """Return the table with a column unit: what a query belongs to, empty where to itself."""
+    names = np.full(len(table), np.nan) if units.names is None else units.names.astype(object)
+    made = table.copy()
+    made.insert(list(made.columns).index("n_positive"), "unit", names)
+    return made
 
 
 def top_lists(

@@ -17,9 +17,9 @@ PACKAGE = Path(reid_vpr_eval.__file__).parent
 #: Lowest first; a module may import its own layer and those before it.
 LAYERS = [
     "errors", "archive", "columns", "samples", "scores", "formats", "protocol", "relevance",
-    "ranking", "metrics", "breakdowns", "draws", "readings", "summary", "tables", "result",
-    "per_query", "alignment", "counts", "rules", "dense", "evaluation", "evaluator", "checks",
-    "studies",
+    "ranking", "metrics", "uncertainty", "breakdowns", "draws", "readings", "summary", "tables",
+    "result", "per_query", "alignment", "counts", "rules", "dense", "evaluation", "evaluator",
+    "checks", "studies",
     "report", "encoders", "compat", "runs", "demo", "cli", "__main__",
 ]  # fmt: skip
 #: Packages that only some layers may import.
