@@ -25,6 +25,7 @@ from reid_vpr_eval.metrics import TIES, MetricValues, parse
 from reid_vpr_eval.metrics.compute import exact_mean
 from reid_vpr_eval.metrics.reading import shared_readings
 from reid_vpr_eval.per_query import per_query_table, top_lists, with_units
+from reid_vpr_eval.places import places_of, track_of
 from reid_vpr_eval.protocol import Protocol, load_protocol
 from reid_vpr_eval.ranking import Ranking, rank
 from reid_vpr_eval.ranking.sources import source_of
@@ -193,20 +194,21 @@ def _evaluate_one(
         ties, evaluated = all_ties(readings, protocol, query, policies)
         kept = keep_ranking is True or (keep_ranking == "auto" and len(ranking.item) <= _KEPT_PAIRS)
         listed = ranking.top_item is not None
+        per_query = per_query_table(ranking, query, gallery, scores, protocol, policies)
         return Result(
             protocol=protocol,
             counts=counts_after(ranking, relevance, evaluated),
             metrics=MetricValues({str(n): ties[str(n)][protocol.report.ties] for n in names}),
             ties=ties,
             chance=chances(readings, protocol),
-            per_query=with_units(
-                per_query_table(ranking, query, gallery, scores, protocol, policies), units
-            ),
+            per_query=with_units(per_query, units),
             curves=curve_table(ranking, protocol, "CMC", _K_MAX),
             inputs=_inputs(query, gallery, scores),
             ranking=ranking if kept else None,
             rankings=top_lists(ranking, query, gallery, scores) if listed else None,
             breakdowns=breakdowns_by(ranking, protocol, query, by),
+            places=places_of(ranking, query, gallery, protocol, per_query),
+            track=track_of(query, gallery, protocol),
             environment=environment(time.perf_counter() - started),
         )
 

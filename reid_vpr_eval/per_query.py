@@ -21,7 +21,7 @@ from reid_vpr_eval.uncertainty import Units
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["per_query_table", "top_lists", "with_units"]
+__all__ = ["merged_top", "per_query_table", "top_items", "top_lists", "with_units"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -40,8 +40,8 @@ def per_query_table(
     Columns: query_id, label and camera where there are any, n_positive, n_ignored,
     first_rank, ap, inp (expected values under ties; empty where the query is not in the
     mean), top1_id, top1_score, top1_correct (first in tie order), best_positive_id,
-    best_positive_score, n_tied (items that are no positives but tie with one), and for
-    places top1_error_m.
+    best_positive_score, n_tied (items that are no positives but tie with one), for places
+    top1_error_m, and top1_camera where the gallery has cameras.
     """
     import pandas as pd
 
@@ -80,6 +80,10 @@ def per_query_table(
             query.take(found), answers, protocol.relevance.coordinates
         )
         columns["top1_error_m"] = metres
+    if "camera" in columns and "camera" in gallery and not gallery.missing("camera").any():
+        cameras = gallery.values("camera").tolist()
+        shown = [None if item < 0 else cameras[item] for item in top_item.tolist()]
+        columns["top1_camera"] = pd.Series(shown, dtype=object) if None in shown else shown
     return pd.DataFrame(columns)
 
 
@@ -89,6 +93,11 @@ def with_units(table: pd.DataFrame, units: Units) -> pd.DataFrame:
     made = table.copy()
     made.insert(list(made.columns).index("n_positive"), "unit", names)
     return made
+
+
+def top_items(ranking: Ranking) -> Ints:
+    """Return the gallery row of the first answer to each query, int64 (n_query,); -1: none."""
+    return _top_one(ranking, _best_judged(ranking, IGNORED))[0]
 
 
 def top_lists(

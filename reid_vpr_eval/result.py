@@ -67,6 +67,9 @@ class Result:
         The top-k lists, if they were asked for.
     breakdowns : pandas.DataFrame or None
         Columns column, value, metric, mean, n_evaluated, n_query, if they were asked for.
+    places, track : pandas.DataFrame or None
+        Where queries and their first answers were taken, and where the gallery was, if the
+        protocol judges by distance; see :mod:`reid_vpr_eval.places`.
     draws : pandas.DataFrame or None
         Columns draw, metric, value, if the gallery was drawn several times: `metrics` holds
         their means, and the table of queries is that of the first draw.
@@ -86,6 +89,8 @@ class Result:
     rankings: pd.DataFrame | None = None
     breakdowns: pd.DataFrame | None = None
     draws: pd.DataFrame | None = None
+    places: pd.DataFrame | None = None
+    track: pd.DataFrame | None = None
     environment: Mapping[str, Any] = field(default_factory=dict)
     interval_reason: str = NO_INTERVAL
 
@@ -159,7 +164,8 @@ class Result:
             "environment.json": json_bytes(dict(self.environment)),
         }
         optional = {"rankings.csv": self.rankings, "breakdowns.csv": self.breakdowns,
-                    "draws.csv": self.draws}  # fmt: skip
+                    "draws.csv": self.draws, "places.csv": self.places,
+                    "track.csv": self.track}  # fmt: skip
         files |= {name: csv_bytes(table) for name, table in optional.items() if table is not None}
         for name, content in files.items():
             write_atomically(target / name, content)
@@ -191,8 +197,10 @@ class Result:
         saved = document["protocol"]
         protocol = Protocol.from_dict(_without_nulls(saved["resolved"]), source=str(source))
         order = [str(parse(name)) for name in protocol.report.metrics]
-        lists, parts = source / "rankings.csv", source / "breakdowns.csv"
-        drawn = source / "draws.csv"
+        optional = {}
+        for name in ("rankings", "breakdowns", "draws", "places", "track"):
+            there = source / f"{name}.csv"
+            optional[name] = read_table(there) if there.is_file() else None
         environment = source / "environment.json"
         counts = source / "ranking.npz"
         return cls(
@@ -205,9 +213,7 @@ class Result:
             curves=pd.DataFrame(document["curves"], columns=list(_CURVE_COLUMNS)),
             inputs=document["inputs"],
             ranking=Ranking.load(counts) if counts.is_file() else None,
-            rankings=read_table(lists) if lists.is_file() else None,
-            breakdowns=read_table(parts) if parts.is_file() else None,
-            draws=read_table(drawn) if drawn.is_file() else None,
+            **optional,
             environment=read_json(environment) if environment.is_file() else {},
             interval_reason=document["interval_reason"],
         )

@@ -18,14 +18,16 @@ PACKAGE = Path(reid_vpr_eval.__file__).parent
 LAYERS = [
     "errors", "archive", "columns", "samples", "scores", "formats", "protocol", "relevance",
     "ranking", "metrics", "uncertainty", "breakdowns", "draws", "readings", "summary", "tables",
-    "result", "per_query", "alignment", "counts", "rules", "dense", "evaluation", "evaluator",
+    "result", "per_query", "places", "alignment", "counts", "rules", "dense", "evaluation",
+    "evaluator",
     "checks", "studies",
     "report", "encoders", "compat", "runs", "demo", "cli", "__main__",
 ]  # fmt: skip
 #: Packages that only some layers may import.
 HEAVY = {
     "pandas": {"samples", "formats", "breakdowns", "readings", "draws", "summary", "tables",
-               "result", "per_query", "alignment", "dense", "evaluation", "studies", "report"},
+               "result", "per_query", "places", "alignment", "dense", "evaluation", "studies",
+               "report"},
     "matplotlib": {"report"},
     "jinja2": {"report"},
     "PIL": {"report", "encoders", "demo"},

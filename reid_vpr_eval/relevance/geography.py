@@ -18,7 +18,7 @@ from reid_vpr_eval.relevance.pairing import check_choice, check_sides
 from reid_vpr_eval.relevance.pairs import NoPositive, Relevance, SelfRule
 from reid_vpr_eval.samples import Samples
 
-__all__ = ["metres_between", "within_metres"]
+__all__ = ["degrees_of_rows", "metres_between", "metres_of_pairs", "within_metres"]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Pairs: TypeAlias = tuple[
@@ -143,6 +143,56 @@ def metres_between(
             ends = (ellipsoid.point(points[0][row]), ellipsoid.point(points[1][row]))
             metres[row] = geodesic(*ends).meters
     return metres
+
+
+def metres_of_pairs(
+    query: Samples,
+    gallery: Samples,
+    rows: Ints,
+    items: Ints,
+    *,
+    coordinates: Literal["utm", "latlon"] | None = None,
+    radii: Sequence[float] = (),
+) -> npt.NDArray[np.float64]:
+    """Return the metres of many pairs of a query row and a gallery row, float64 (n_pairs,).
+
+    As :meth:`within_metres` measures them: in the plane of a UTM zone, else by chords, on the
+    right side of each of `radii`.
+    """
+    kind = coordinates or _which(query, gallery)
+    ours, theirs = query.without(["id"]).take(rows), gallery.without(["id"]).take(items)
+    metres, apart = np.zeros(len(rows)), np.ones(len(rows), bool)
+    planes = _planes(ours, theirs) if kind == "utm" else None
+    if kind == "utm":
+        east, north = ([s.values(name) for s in (ours, theirs)] for name in ("east", "north"))
+        metres = np.sqrt((east[0] - east[1]) ** 2 + (north[0] - north[1]) ** 2)
+        apart = np.zeros(len(rows), bool) if planes is None else planes[0] != planes[1]
+    if apart.any():
+        ends = [degrees_of_rows(side.take(apart), kind) for side in (ours, theirs)]
+        assert ends[0] is not None and ends[1] is not None  # noqa: S101, PT018 (zones differ)
+        points = [ellipsoid.earth_centred(end) for end in ends if end is not None]
+        chord = np.sqrt(((points[0] - points[1]) ** 2).sum(axis=1))
+        metres[apart] = ellipsoid.metres_of_chord(chord, ends[0], ends[1], radii)
+    return metres
+
+
+def degrees_of_rows(
+    samples: Samples, coordinates: Literal["utm", "latlon"]
+) -> npt.NDArray[np.float64] | None:
+    """Return latitude and longitude, float64 (n, 2); None where nothing tells them.
+
+    UTM coordinates are inverted where their zone is known; without a zone the columns lat
+    and lon serve if they are complete.
+    """
+    if coordinates == "utm" and "zone" in samples and not samples.missing("zone").any():
+        planes = _planes(samples, samples)
+        if planes is None:
+            zone = ellipsoid.parse_zone(samples.keys("zone")[0], samples.values("north")[0])
+            planes = np.zeros(samples.n, np.int64), np.zeros(samples.n, np.int64), [zone]
+        return ellipsoid.degrees_of(samples.without(["lat", "lon"]), planes[0], planes[2])
+    if all(name in samples and not samples.missing(name).any() for name in ("lat", "lon")):
+        return np.stack([samples.values("lat"), samples.values("lon")], 1)
+    return None
 
 
 def _limits(
