@@ -13,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.breakdowns import means_by
+from reid_vpr_eval.checks import Seen, run_notes
 from reid_vpr_eval.counts import Expected, check_found, counts_after, counts_before
 from reid_vpr_eval.errors import NotCountedError, RelevanceError
 from reid_vpr_eval.metrics import TIES, MetricValues, compute, parse
 from reid_vpr_eval.metrics.compute import chance_values, exact_mean
 from reid_vpr_eval.metrics.reading import shared_readings
-from reid_vpr_eval.per_query import per_query_table, top_lists
+from reid_vpr_eval.per_query import beside_lists, per_query_table, top_lists
 from reid_vpr_eval.protocol import LabelRule, Protocol
 from reid_vpr_eval.ranking import Ranking
 from reid_vpr_eval.readings import macro_mean, readings_of, values_by
@@ -84,7 +85,7 @@ def evaluate_blocks(
         done += len(rows)
         if progress is not None:
             progress(done, query.n)
-    return collected.fields(query, by)
+    return collected.fields(query, gallery, by)
 
 
 def _with_positives(
@@ -136,6 +137,8 @@ class _Collected:
         self._counts: list[dict[str, float]] = []
         self._tables: list[pd.DataFrame] = []
         self._lists: list[pd.DataFrame] = []
+        self._beside: list[pd.DataFrame] = []
+        self._seen: list[Seen] = []
 
     def add(
         self, ranking: Ranking, relevance: Relevance, query: Samples, gallery: Samples, scores: Any
@@ -158,11 +161,13 @@ class _Collected:
             self._keep("curve", name, values.per_query(name))
         self._evaluated.append(evaluated)
         self._counts.append(counts_after(ranking, relevance, evaluated))
+        self._seen.append(Seen.of(relevance, ranking, scores))
         self._tables.append(per_query_table(ranking, query, gallery, scores, protocol, policies))
         if ranking.top_item is not None:
             self._lists.append(top_lists(ranking, query, gallery, scores))
+            self._beside.append(beside_lists(ranking, query, gallery, scores))
 
-    def fields(self, query: Samples, by: Sequence[str]) -> dict[str, Any]:
+    def fields(self, query: Samples, gallery: Samples, by: Sequence[str]) -> dict[str, Any]:
         """Return the fields of the result."""
         import pandas as pd
 
@@ -183,7 +188,9 @@ class _Collected:
             "per_query": pd.concat(self._tables, ignore_index=True),
             "curves": curve_of(self._protocol, "CMC", curve, int(evaluated.sum())),
             "rankings": pd.concat(self._lists, ignore_index=True) if self._lists else None,
+            "beside": pd.concat(self._beside, ignore_index=True) if self._beside else None,
             "breakdowns": pd.concat(tables, ignore_index=True) if tables else None,
+            "notes": run_notes(self._protocol, Seen.joined(self._seen), query, gallery),
         }
 
     def _keep(self, kind: str, name: str, values: Floats) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.alignment import pool_queries, prepare, warn_of_doubles
+from reid_vpr_eval.checks import Seen, run_notes
 from reid_vpr_eval.counts import Expected, check_counts, counts_after
 from reid_vpr_eval.dense import evaluate_blocks, pairs_ahead
 from reid_vpr_eval.draws import draw_codes, drawn_for_each, draws_of, expected_over_draws
@@ -24,7 +25,7 @@ from reid_vpr_eval.errors import AlignmentError, NotCountedError, RelevanceError
 from reid_vpr_eval.metrics import TIES, MetricValues, parse
 from reid_vpr_eval.metrics.compute import exact_mean
 from reid_vpr_eval.metrics.reading import shared_readings
-from reid_vpr_eval.per_query import per_query_table, top_lists, with_units
+from reid_vpr_eval.per_query import beside_lists, per_query_table, top_lists, with_units
 from reid_vpr_eval.places import places_of, track_of
 from reid_vpr_eval.protocol import Protocol, load_protocol
 from reid_vpr_eval.ranking import Ranking, rank
@@ -206,9 +207,11 @@ def _evaluate_one(
             inputs=_inputs(query, gallery, scores),
             ranking=ranking if kept else None,
             rankings=top_lists(ranking, query, gallery, scores) if listed else None,
+            beside=beside_lists(ranking, query, gallery, scores) if listed else None,
             breakdowns=breakdowns_by(ranking, protocol, query, by),
             places=places_of(ranking, query, gallery, protocol, per_query),
             track=track_of(query, gallery, protocol),
+            notes=run_notes(protocol, Seen.of(relevance, ranking, scores), query, gallery),
             environment=environment(time.perf_counter() - started),
         )
 

@@ -21,7 +21,7 @@ from reid_vpr_eval.uncertainty import Units
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["merged_top", "per_query_table", "top_items", "top_lists", "with_units"]
+__all__ = ["beside_lists", "merged_top", "per_query_table", "top_lists", "top_one", "with_units"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -49,9 +49,8 @@ def per_query_table(
     values = compute(ranking, wanted, **(dict(policies) | {"unretrieved": "zero"}))
     empty = np.full(query.n, np.nan)
     reading = Reading.of(ranking)
-    best = _best_judged(ranking, IGNORED)
     positive = _best_judged(ranking, None)
-    top_item, top_score, correct = _top_one(ranking, best)
+    top_item, top_score, correct = top_one(ranking)
     columns: dict[str, Any] = {"query_id": _names(query, np.arange(query.n))}
     for name in ("label", "camera"):
         if name in query and not query.missing(name).any():
@@ -95,11 +94,6 @@ def with_units(table: pd.DataFrame, units: Units) -> pd.DataFrame:
     return made
 
 
-def top_items(ranking: Ranking) -> Ints:
-    """Return the gallery row of the first answer to each query, int64 (n_query,); -1: none."""
-    return _top_one(ranking, _best_judged(ranking, IGNORED))[0]
-
-
 def top_lists(
     ranking: Ranking, query: Samples, gallery: Samples, scores: Scores
 ) -> pd.DataFrame:
@@ -119,6 +113,49 @@ def top_lists(
             "positive": positive,
         }
     )
+
+
+def beside_lists(
+    ranking: Ranking, query: Samples, gallery: Samples, scores: Scores
+) -> pd.DataFrame:
+    """Return what belongs beside the top-k lists: ignored items, and what they miss.
+
+    Columns: query_id, role, rank, item_id, score. Role "ignored": an item that is taken out
+    of the query's ranking and would stand before the item of that rank, at most k a query,
+    the best first. Role "missed": the nearest positive below the list, at its rank in tie
+    order.
+    """
+    import pandas as pd
+
+    assert ranking.top_item is not None  # noqa: S101 (asked by callers)
+    k = ranking.top_item.shape[1]
+    role, rank, query_of = ranking.effective_role, _index_rank(ranking), ranking.query_of_pair
+    aside = np.flatnonzero((role == IGNORED) & ranking.found & (rank <= k))
+    aside = aside[np.lexsort((ranking.order[aside], query_of[aside]))]
+    aside = aside[_nth_of_run(query_of[aside]) < k]
+    below = np.flatnonzero((role == POSITIVE) & ranking.found & (rank > k))
+    below = below[np.lexsort((rank[below], query_of[below]))]
+    below = below[_nth_of_run(query_of[below]) == 0]
+    pairs = np.concatenate([aside, below])
+    names = np.repeat(["ignored", "missed"], [len(aside), len(below)])
+    order = np.argsort(query_of[pairs], kind="stable")
+    pairs, names = pairs[order], names[order]
+    return pd.DataFrame(
+        {
+            "query_id": _names(query, query_of[pairs]),
+            "role": names,
+            "rank": rank[pairs],
+            "item_id": _names(gallery, ranking.item[pairs]),
+            "score": _as_given(ranking.score[pairs], scores),
+        }
+    )
+
+
+def _nth_of_run(values: Ints) -> Ints:
+    """Return 0, 1, 2 ... within each run of equal values."""
+    at = np.arange(len(values))
+    fresh = np.r_[True, values[1:] != values[:-1]][: len(values)]
+    return at - np.maximum.accumulate(np.where(fresh, at, 0))
 
 
 def merged_top(
@@ -154,7 +191,10 @@ def merged_top(
 
 
 def _index_rank(ranking: Ranking) -> Ints:
-    """Return the 1-based rank of each judged pair in tie order (ignored ones: without sense)."""
+    """Return the 1-based rank of each judged pair in tie order.
+
+    For ignored ones: of the item before which they would stand.
+    """
     ordered = np.empty(len(ranking.item), np.int64)
     pair_query = ranking.query_of_pair
     ordered[ranking.offsets[pair_query] + ranking.order] = np.arange(len(ranking.item))
@@ -180,8 +220,9 @@ def _best_judged(ranking: Ranking, without: int | None) -> Ints:
     return best
 
 
-def _top_one(ranking: Ranking, best: Ints) -> tuple[Ints, Floats, npt.NDArray[np.bool_]]:
-    """Return item, score and correctness of what stands first, judged or not."""
+def top_one(ranking: Ranking) -> tuple[Ints, Floats, npt.NDArray[np.bool_]]:
+    """Return item (-1: none), score and correctness of what stands first for each query."""
+    best = _best_judged(ranking, IGNORED)
     score = _pick(ranking.score, best, -np.inf)
     earlier = _pick(ranking.counted("tied_before"), best, 0)
     other = ranking.best_score

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.per_query import merged_top, top_items
+from reid_vpr_eval.per_query import merged_top, top_one
 from reid_vpr_eval.protocol import Protocol, WithinRule
 from reid_vpr_eval.ranking import Ranking
 from reid_vpr_eval.relevance.geography import degrees_of_rows, metres_of_pairs
@@ -65,7 +65,7 @@ def places_of(
     if not isinstance(rule, WithinRule):
         return None
     kind = _kind(rule, query, gallery)
-    first = top_items(ranking)
+    first = top_one(ranking)[0]
     columns: dict[str, Any] = {
         "query_id": per_query["query_id"],
         "outcome": _outcomes(rule, per_query),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,8 @@ VERSION = 1
 #: Why intervals are null.
 NO_INTERVAL = "intervals are not computed by this version"
 
+#: Tables that a result may lack; each is a file of the run folder.
+_OPTIONAL = ("rankings", "beside", "breakdowns", "draws", "places", "track")
 _CURVE_COLUMNS = ("run", "protocol", "metric", "k", "value", "low", "high", "n")
 
 
@@ -65,6 +67,9 @@ class Result:
         The counts, if they were kept.
     rankings : pandas.DataFrame or None
         The top-k lists, if they were asked for.
+    beside : pandas.DataFrame or None
+        With them: ignored items where they would stand, and the nearest positive below.
+        Columns query_id, role, rank, item_id, score.
     breakdowns : pandas.DataFrame or None
         Columns column, value, metric, mean, n_evaluated, n_query, if they were asked for.
     places, track : pandas.DataFrame or None
@@ -73,6 +78,9 @@ class Result:
     draws : pandas.DataFrame or None
         Columns draw, metric, value, if the gallery was drawn several times: `metrics` holds
         their means, and the table of queries is that of the first draw.
+    notes : sequence of str or None
+        What deserves a look in the samples and the first answers; None where it was not
+        looked for.
     environment : mapping
         Versions, machine, seconds and time; not part of the result proper.
     """
@@ -87,10 +95,12 @@ class Result:
     inputs: Mapping[str, Any]
     ranking: Ranking | None = None
     rankings: pd.DataFrame | None = None
+    beside: pd.DataFrame | None = None
     breakdowns: pd.DataFrame | None = None
     draws: pd.DataFrame | None = None
     places: pd.DataFrame | None = None
     track: pd.DataFrame | None = None
+    notes: Sequence[str] | None = None
     environment: Mapping[str, Any] = field(default_factory=dict)
     interval_reason: str = NO_INTERVAL
 
@@ -145,6 +155,7 @@ class Result:
             "intervals": dict(self.intervals),
             "interval_reason": self.interval_reason,
             "curves": records(self.curves),
+            "notes": None if self.notes is None else list(self.notes),
         }
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -163,9 +174,7 @@ class Result:
             "curves.csv": csv_bytes(self.curves),
             "environment.json": json_bytes(dict(self.environment)),
         }
-        optional = {"rankings.csv": self.rankings, "breakdowns.csv": self.breakdowns,
-                    "draws.csv": self.draws, "places.csv": self.places,
-                    "track.csv": self.track}  # fmt: skip
+        optional = {f"{name}.csv": getattr(self, name) for name in _OPTIONAL}
         files |= {name: csv_bytes(table) for name, table in optional.items() if table is not None}
         for name, content in files.items():
             write_atomically(target / name, content)
@@ -197,10 +206,8 @@ class Result:
         saved = document["protocol"]
         protocol = Protocol.from_dict(_without_nulls(saved["resolved"]), source=str(source))
         order = [str(parse(name)) for name in protocol.report.metrics]
-        optional = {}
-        for name in ("rankings", "breakdowns", "draws", "places", "track"):
-            there = source / f"{name}.csv"
-            optional[name] = read_table(there) if there.is_file() else None
+        tables = {name: read_table(source / f"{name}.csv") for name in _OPTIONAL
+                  if (source / f"{name}.csv").is_file()}  # fmt: skip
         environment = source / "environment.json"
         counts = source / "ranking.npz"
         return cls(
@@ -213,7 +220,8 @@ class Result:
             curves=pd.DataFrame(document["curves"], columns=list(_CURVE_COLUMNS)),
             inputs=document["inputs"],
             ranking=Ranking.load(counts) if counts.is_file() else None,
-            **optional,
+            **tables,
+            notes=document.get("notes"),
             environment=read_json(environment) if environment.is_file() else {},
             interval_reason=document["interval_reason"],
         )

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.alignment import side_spec
+from reid_vpr_eval.archive import write_atomically
 from reid_vpr_eval.counts import Expected
 from reid_vpr_eval.errors import AlignmentError, FormatError, ScoreError
 from reid_vpr_eval.evaluation import evaluate_prepared
@@ -25,6 +26,7 @@ from reid_vpr_eval.protocol import Protocol
 from reid_vpr_eval.ranking.cluster import connected
 from reid_vpr_eval.result import Result
 from reid_vpr_eval.scores import Embeddings, RankedLists, ScoreMatrix, Scores
+from reid_vpr_eval.tables import csv_bytes
 
 __all__ = ["Inputs", "Loaded", "encode_side", "load_inputs", "run", "run_folder"]
 
@@ -76,11 +78,13 @@ def run(
     report: bool = True,
     progress: Progress | None = None,
     dask: str | None = None,
+    command: str = "",
     **counting: Any,
 ) -> tuple[Result, Loaded]:
     """Evaluate files by a protocol and, if `out` is given, write the run folder.
 
-    `dask` is the address of a scheduler whose workers count.
+    `dask` is the address of a scheduler whose workers count; `command` is what a person
+    types to have this evaluation again, and is kept with the versions.
 
     Raises
     ------
@@ -109,12 +113,15 @@ def run(
             protocol, loaded.query.samples, loaded.gallery.samples, loaded.scores,
             expected=expected, truth=inputs.truth, **options,
         )  # fmt: skip
+    result = _with_provenance(result, loaded, command)
     if out is not None:
         with run_folder(out) as folder:
             held_run = (folder / "result.json").is_file()
             result.save(folder, overwrite=overwrite or folder != out)
             if held_run:
                 _remove_report(folder)
+            if with_images:
+                _keep_paths(folder, result, loaded)
             if report:
                 from reid_vpr_eval.report import Images, write_report
 
@@ -189,6 +196,25 @@ def run_folder(out: Path) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
+
+
+def _with_provenance(result: Result, loaded: Loaded, command: str) -> Result:
+    """Note the command, and where the images are, beside the versions."""
+    more: dict[str, Any] = {"command": command} if command else {}
+    roots = {"query": loaded.query.root, "gallery": loaded.gallery.root}
+    if None not in roots.values():
+        more["images"] = {side: str(Path(str(root)).absolute()) for side, root in roots.items()}
+    return replace(result, environment={**result.environment, **more})
+
+
+def _keep_paths(folder: Path, result: Result, loaded: Loaded) -> None:
+    """Write which image belongs to which name, where names do not tell."""
+    from reid_vpr_eval.report.images import PATHS, image_paths
+
+    table = image_paths(loaded.query, loaded.gallery, result)
+    (folder / PATHS).unlink(missing_ok=True)
+    if table is not None:
+        write_atomically(folder / PATHS, csv_bytes(table))
 
 
 def _remove_report(folder: Path) -> None:

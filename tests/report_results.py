@@ -47,6 +47,7 @@ def places(seed: int = 3, top_k: int = 5) -> Result:
     )
 
 
+@cache
 def png(number: int, size: tuple[int, int] = (40, 60)) -> bytes:
     """Return a small picture."""
     stored = io.BytesIO()
@@ -54,12 +55,11 @@ def png(number: int, size: tuple[int, int] = (40, 60)) -> bytes:
     return stored.getvalue()
 
 
-def images(result: Result) -> Images:
+def picture(name: str) -> bytes:
+    """Return a small picture for an item that is called by a number, or so a number is in it."""
+    return png(int("".join(letter for letter in name if letter.isdecimal()) or 0))
+
+
+def images(_: Result | None = None) -> Images:
     """Return pictures for a result of `people` or `places`."""
-    named = result.protocol.relevance.kind == "label"
-    return Images(
-        query=png,
-        gallery=png,
-        query_ids=np.array([f"q/{i}.png" for i in range(12)]) if named else None,
-        gallery_ids=np.array([f"g/{i}.png" for i in range(40)]) if named else None,
-    )
+    return Images(query=picture, gallery=picture)

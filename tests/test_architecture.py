@@ -18,9 +18,8 @@ PACKAGE = Path(reid_vpr_eval.__file__).parent
 LAYERS = [
     "errors", "archive", "columns", "samples", "scores", "formats", "protocol", "relevance",
     "ranking", "metrics", "uncertainty", "breakdowns", "draws", "readings", "summary", "tables",
-    "result", "per_query", "places", "alignment", "counts", "rules", "dense", "evaluation",
-    "evaluator",
-    "checks", "studies",
+    "result", "per_query", "places", "alignment", "counts", "rules", "checks", "dense",
+    "evaluation", "evaluator", "studies",
     "report", "encoders", "compat", "runs", "demo", "cli", "__main__",
 ]  # fmt: skip
 #: Packages that only some layers may import.

@@ -89,7 +89,7 @@ def test_a_run_folder_reads_back_to_the_same_bytes(tmp_path: Path) -> None:
     loaded = rve.Result.load(tmp_path / "a")
     loaded.save(tmp_path / "b")
     names = sorted(p.name for p in (tmp_path / "a").iterdir())
-    assert names == ["curves.csv", "environment.json", "per_query.csv", "ranking.npz",
+    assert names == ["beside.csv", "curves.csv", "environment.json", "per_query.csv", "ranking.npz",
                      "rankings.csv", "result.json"]  # fmt: skip
     assert filecmp.cmpfiles(tmp_path / "a", tmp_path / "b", names, shallow=False)[0] == names
     pd.testing.assert_frame_equal(loaded.per_query, result.per_query, check_dtype=False)

@@ -91,7 +91,7 @@ def test_the_page_asks_nothing_of_the_network(both: Path) -> None:
         assert tag not in ("link", "iframe", "object", "base")
         for name in ("src", "srcset", "href", "xlink:href", "action", "poster", "data"):
             value = attrs.get(name)
-            assert value is None or value.startswith(("#", "data:image/png;base64,"))
+            assert value is None or value.startswith(("#", "data:image/webp;base64,"))
 
 
 def test_the_same_input_has_the_same_bytes(tmp_path: Path) -> None:
@@ -140,8 +140,8 @@ def test_results_of_one_kind_share_a_figure(tmp_path: Path) -> None:
 
 
 def test_broken_and_missing_pictures_leave_a_place(tmp_path: Path) -> None:
-    def missing(row: int) -> bytes:
-        raise OSError(row)
+    def missing(name: str) -> bytes:
+        raise OSError(name)
 
     made = places()
     broken = Images(query=lambda _: b"broken", gallery=missing)

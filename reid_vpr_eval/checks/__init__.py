@@ -2,5 +2,8 @@
 
 from reid_vpr_eval.checks.check import Check, check, check_grammars, check_metrics
 from reid_vpr_eval.checks.leaks import without_doubles
+from reid_vpr_eval.checks.notes import Seen, run_notes
 
-__all__ = ["Check", "check", "check_grammars", "check_metrics", "without_doubles"]
+__all__ = [
+    "Check", "Seen", "check", "check_grammars", "check_metrics", "run_notes", "without_doubles",
+]  # fmt: skip

@@ -17,7 +17,7 @@ from reid_vpr_eval.samples import Samples
 from reid_vpr_eval.scores import Embeddings, Vectors
 from reid_vpr_eval.scores.arrays import row_blocks
 
-__all__ = ["leaks", "without_doubles"]
+__all__ = ["leaks", "near_first", "without_doubles"]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
@@ -85,25 +85,37 @@ def _inside(codes: Ints, gallery: Samples) -> Iterator[str]:
     yield f"{doubles} gallery rows repeat the vector of an earlier row{apart} (--dedup drops them)"
 
 
+def near_first(
+    query: Samples, gallery: Samples, rows: Ints, items: Ints, alike: npt.NDArray[np.float64]
+) -> list[str]:
+    """Return a note on queries whose best item is nearly the same vector of the same session.
+
+    `items` are the first items of the queries `rows`, `alike` their cosines.
+    """
+    column = next((c for c in ("sequence", "camera") if c in query and c in gallery), None)
+    if column is None or query.missing(column).any() or gallery.missing(column).any():
+        return []
+    ours, theirs = query.values(column)[rows], gallery.values(column)[items]
+    hit = (alike >= NEAR) & (ours == theirs)
+    if not hit.any():
+        return []
+    return [
+        f"{int(hit.sum())} queries have a best item of the same {column} that is nearly the "
+        f"same image (cosine {NEAR} or more; queries {name_some(rows[hit].tolist())}): frames "
+        "of one recording on both sides?"
+    ]
+
+
 def _near(
     scores: Embeddings, relevance: Relevance, query: Samples, gallery: Samples
-) -> Iterator[str]:
-    """Report queries whose best item is nearly the same vector of the same session."""
-    column = next((c for c in ("sequence", "camera") if c in query and c in gallery), None)
-    if column is None or scores.kind == "bits":
-        return
+) -> list[str]:
+    if scores.kind == "bits":
+        return []
     alike = scores
     if scores.metric != "cosine":
         alike = Embeddings(scores.query, scores.gallery, "cosine", bad_vectors="last")
     rows, _, items, values, _ = merged_top(rank(alike, relevance, top_k=1))
-    ours, theirs = query.keys(column)[rows], gallery.keys(column)[items]
-    hit = (values >= NEAR) & (ours == theirs)
-    if hit.any():
-        yield (
-            f"{int(hit.sum())} queries have a best item of the same {column} that is nearly the "
-            f"same image (cosine {NEAR} or more; queries {name_some(rows[hit].tolist())}): frames "
-            "of one recording on both sides?"
-        )
+    return near_first(query, gallery, rows, items, values)
 
 
 def _codes(*sides: Vectors) -> list[Ints]:

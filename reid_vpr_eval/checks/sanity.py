@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from typing import Protocol as Shape
 
 import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.errors import ReidVprEvalError, name_some
 from reid_vpr_eval.protocol import LabelRule, Protocol, WithinRule
-from reid_vpr_eval.relevance import Relevance, within_metres
+from reid_vpr_eval.relevance import within_metres
 from reid_vpr_eval.samples import Samples
 
 __all__ = ["sanity"]
@@ -19,8 +20,25 @@ _LARGE_SHARE = 0.2
 _JUNK = (-1, "-1")
 
 
+class Judged(Shape):
+    """What is asked of a relevance; one entry a query, but for the gallery's rows."""
+
+    @property
+    def n_positive(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def n_ignored(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def n_self(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def n_gallery(self) -> int: ...
+    @property
+    def ignored_gallery(self) -> npt.NDArray[np.bool_]: ...
+    @property
+    def note(self) -> str: ...
+
+
 def sanity(
-    protocol: Protocol, relevance: Relevance, query: Samples, gallery: Samples
+    protocol: Protocol, relevance: Judged, query: Samples, gallery: Samples
 ) -> list[str]:
     """Return notes on what deserves a look, in plain words."""
     notes = [*_positives(protocol, relevance)]
@@ -32,7 +50,7 @@ def sanity(
     return notes
 
 
-def _positives(protocol: Protocol, relevance: Relevance) -> Iterator[str]:
+def _positives(protocol: Protocol, relevance: Judged) -> Iterator[str]:
     n_positive = relevance.n_positive
     ranked = relevance.n_gallery - int(relevance.ignored_gallery.sum())
     if not n_positive.any():
@@ -53,7 +71,7 @@ def _positives(protocol: Protocol, relevance: Relevance) -> Iterator[str]:
 
 
 def _labels(
-    rule: LabelRule, relevance: Relevance, query: Samples, gallery: Samples
+    rule: LabelRule, relevance: Judged, query: Samples, gallery: Samples
 ) -> Iterator[str]:
     ours, theirs = np.unique(query.keys(rule.label)), np.unique(gallery.keys(rule.label))
     for side, own, other in (("query", ours, theirs), ("gallery", theirs, ours)):
@@ -82,7 +100,7 @@ def _junk_of(labels: npt.NDArray[Any]) -> list[Any]:
 
 
 def _coordinates(
-    rule: WithinRule, relevance: Relevance, query: Samples, gallery: Samples
+    rule: WithinRule, relevance: Judged, query: Samples, gallery: Samples
 ) -> Iterator[str]:
     metric = rule.coordinates == "utm" or (rule.coordinates is None and "east" in query)
     if metric:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import os
 import re
+import shlex
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import Enum
 from typing import Annotated, Any
 
 import typer
@@ -16,7 +18,7 @@ import typer
 from reid_vpr_eval import __version__
 from reid_vpr_eval.errors import EvaluationWarning, ProtocolError, ReidVprEvalError
 
-__all__ = ["app", "guarded", "progress", "red", "size"]
+__all__ = ["app", "command_line", "guarded", "progress", "red", "size"]
 
 app = typer.Typer(
     name="rve",
@@ -32,6 +34,31 @@ def size(text: str | None) -> str | None:
     if text is not None and not re.fullmatch(r"\d+(\.\d+)?([kmg]i?)?b?", text.strip().lower()):
         raise typer.BadParameter(f"{text!r}: a size such as 512MiB or 2GB is needed")
     return text
+
+
+#: Options that change no number: where things go, how they are shown, what work is done by.
+_WITHOUT_EFFECT = {"out", "overwrite", "format", "report", "chance", "cache", "memory", "workers",
+                   "checkpoint", "dask"}  # fmt: skip
+
+
+def command_line(context: typer.Context) -> str:
+    """Return what to type to have the numbers of a command again.
+
+    Only what was given and matters is in it, so that it is the same wherever results went.
+    """
+    words = ["rve", str(context.info_name)]
+    for parameter in context.command.params:
+        name, value = str(parameter.name), context.params.get(str(parameter.name))
+        if name in _WITHOUT_EFFECT or value is None or value == parameter.default:
+            continue
+        option = next((opt for opt in parameter.opts if opt.startswith("--")), "")
+        if value is True:
+            words.append(option)
+            continue
+        for one in value if isinstance(value, list | tuple) else [value]:
+            text = str(one.value if isinstance(one, Enum) else one)
+            words += [option, text] if option else [text]
+    return shlex.join(words)
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:

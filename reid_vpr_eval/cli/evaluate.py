@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from reid_vpr_eval.cli.base import app, guarded, progress, size
+from reid_vpr_eval.cli.base import app, command_line, guarded, progress, size
 from reid_vpr_eval.cli.options import (
     Expected,
     Format,
@@ -29,6 +29,7 @@ from reid_vpr_eval.cli.options import (
 @app.command()
 @guarded
 def run(
+    context: typer.Context,
     protocol: ProtocolArgument,
     query: QueryOption,
     gallery: GalleryOption = None,
@@ -98,6 +99,7 @@ def run(
             top_k=top_k, pairs_kept=pairs_kept, tie_order=tie_order.value if tie_order else None,
             keep=keep.value if keep else None, unretrieved=unretrieved.value, memory=memory,
             workers=workers, checkpoint=checkpoint, dask=dask,
+            command=command_line(context),
         )  # fmt: skip
     if format is Format.table:
         typer.echo(table_text(result, chance=chance))

@@ -40,7 +40,8 @@ def show(out: Path, *, seed: int = 0, progress: Progress | None = None) -> Showc
     images: list[Images] = []
     for name, protocol, inputs in _evaluations(world):
         result, loaded = run(
-            protocol, inputs, out=out / name, overwrite=True, progress=progress
+            protocol, inputs, out=out / name, overwrite=True, progress=progress,
+            command="rve demo" + (f" --seed {seed}" if seed else ""),
         )
         results.append(result)
         folders.append(out / name)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from reid_vpr_eval.archive import write_atomically
 from reid_vpr_eval.errors import AlignmentError
+from reid_vpr_eval.report.images import Images
 from reid_vpr_eval.report.inline import inline_svg
-from reid_vpr_eval.report.pictures import Images, Strip, picture_lists
+from reid_vpr_eval.report.pictures import Strip, picture_lists
 from reid_vpr_eval.report.plots import CurveDisplay, figure_bytes, run_names
 from reid_vpr_eval.report.tables import (
     CountRow,
@@ -38,6 +39,7 @@ _CHOICES = {
         "Most confident mistakes",
         "The first item is wrong, and its score is better than that of other wrong first items.",
     ),
+    "random": ("Random queries", "Drawn with seed 0."),
     "best": ("Best queries", "What works."),
 }
 _NOTES = {

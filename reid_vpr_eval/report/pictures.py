@@ -1,62 +1,40 @@
-"""Picture lists: a query, what was ranked first for it, and the positive it missed."""
+"""Picture lists: a query, what was ranked first for it, what was ignored, what it missed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.formats import Side, open_image
-from reid_vpr_eval.relevance.pairs import IGNORED, POSITIVE
+from reid_vpr_eval.report.images import Images
 from reid_vpr_eval.report.thumbnails import Thumbnail, thumbnail
 from reid_vpr_eval.result import Result
 
-__all__ = ["Images", "Strip", "Tile", "badness", "choose_queries", "picture_lists"]
+if TYPE_CHECKING:
+    import pandas as pd
 
-Role = Literal["query", "right", "wrong", "missed"]
-Choice = Literal["worst", "best", "mistakes"]
+__all__ = ["CHOICES", "Choice", "Strip", "Strips", "Tile", "badness", "choose_queries",
+           "is_wrong", "picture_lists"]  # fmt: skip
+
+Role = Literal["query", "right", "wrong", "ignored", "missed"]
+Choice = Literal["worst", "best", "mistakes", "random"]
 Floats = npt.NDArray[np.float64]
-#: Rank, item, score and whether it is positive.
-_Entry: TypeAlias = tuple[int, str, float, bool]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Images:
-    """Where the images of both sides come from.
-
-    Parameters
-    ----------
-    query, gallery : callable
-        Gives the bytes of the file of a row, as evaluated.
-    query_ids, gallery_ids : array, optional
-        The ids of the rows; without them an item's name is its row.
-    """
-
-    query: Callable[[int], bytes]
-    gallery: Callable[[int], bytes]
-    query_ids: npt.NDArray[Any] | None = None
-    gallery_ids: npt.NDArray[Any] | None = None
-
-    @classmethod
-    def of_sides(cls, query: Side, gallery: Side) -> Images:
-        """Take the images of two sides as they were read for the evaluation."""
-        return cls(
-            query=partial(open_image, query),
-            gallery=partial(open_image, gallery),
-            query_ids=query.samples.names,
-            gallery_ids=gallery.samples.names,
-        )
+#: The ways to choose queries, in the order of a page.
+CHOICES: tuple[Choice, ...] = ("worst", "mistakes", "random", "best")
+#: Ignored items that one strip shows; the rest is counted.
+_IGNORED_SHOWN = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
     """One picture of a strip.
 
-    `rank` and `score` are empty for the query; `picture` is None where there is no image.
+    `rank` and `score` are empty for the query; `rank` is empty for what is ignored;
+    `picture` is None where there is no image.
     """
 
     role: Role
@@ -68,41 +46,63 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """A query with the top of its ranking, and the nearest positive below it, if any."""
+    """A query with the top of its ranking, and the nearest positive below it, if any.
+
+    Ignored items stand among the ranked ones, where they would stand if they counted;
+    `n_hidden` more of them are not shown.
+    """
 
     query: Tile
     ranked: tuple[Tile, ...]
     missed: Tile | None
     caption: str
+    n_hidden: int = 0
 
 
-def choose_queries(result: Result, which: Choice, n: int = 5) -> list[int]:
+def choose_queries(
+    result: Result, which: Choice, n: int = 5, *, seed: int = 0, only_wrong: bool = False
+) -> list[int]:
     """Return the rows of the queries worth looking at, the most telling first.
 
     Parameters
     ----------
     result : Result
         What was found.
-    which : {"worst", "best", "mistakes"}
-        By average precision (for places by the rank of the first positive), or those
-        whose first item is wrong with the best score.
+    which : {"worst", "best", "mistakes", "random"}
+        By average precision (for places by the rank of the first positive); those whose
+        first item is wrong with the best score; or any, drawn with the seed.
     n : int
         At most so many.
+    seed : int
+        Of the random choice: the same seed chooses the same queries.
+    only_wrong : bool
+        Leave out queries whose first item is right.
     """
     table = result.per_query
+    if not len(table):
+        return []
+    usable = ~np.isnan(badness(result))
+    if only_wrong:
+        usable &= is_wrong(result)
+    if which == "random":
+        rows = np.flatnonzero(usable)
+        return [int(row) for row in np.random.default_rng(seed).permutation(rows)[:n]]
     if which == "mistakes":
-        wrong = [str(value) != "True" for value in table["top1_correct"]]
         score = _numbers(table["top1_score"])
         key = -score if _higher_is_better(result) else score
-        usable = np.array(wrong, bool) & ~np.isnan(badness(result)) & _told_apart(score)
+        usable &= is_wrong(result) & _told_apart(score)
     else:
         key = -badness(result) if which == "worst" else badness(result)
-        usable = ~np.isnan(key)
     second = -_numbers(table["n_positive"])  # of equals those with more to find
     if which != "best":
         usable &= second < 0  # what has no positive cannot be found
     order = np.lexsort((second, key))
     return [int(row) for row in order if usable[row]][:n]
+
+
+def is_wrong(result: Result) -> npt.NDArray[np.bool_]:
+    """Return which queries have a first item that is not right."""
+    return np.array([str(value) != "True" for value in result.per_query["top1_correct"]], bool)
 
 
 def badness(result: Result) -> Floats:
@@ -115,9 +115,17 @@ def badness(result: Result) -> Floats:
 
 
 def picture_lists(
-    result: Result, images: Images, *, n: int = 5, top_k: int = 10
+    result: Result,
+    images: Images,
+    *,
+    n: int = 5,
+    top_k: int = 10,
+    choices: Sequence[Choice] = CHOICES,
+    seed: int = 0,
+    only_wrong: bool = False,
+    cache: Path | None = None,
 ) -> dict[Choice, list[Strip]]:
-    """Return strips for the worst and best queries and the most confident mistakes.
+    """Return strips for several choices of queries; a choice without queries is left out.
 
     Parameters
     ----------
@@ -130,91 +138,131 @@ def picture_lists(
         Queries of each choice.
     top_k : int
         Items of each query.
+    choices, seed, only_wrong
+        See :func:`choose_queries`.
+    cache : Path, optional
+        A folder that keeps thumbnails.
     """
     if result.rankings is None:
         return {}
-    maker = _Maker(result, images, top_k)
-    choices: tuple[Choice, ...] = ("worst", "mistakes", "best")
-    lists = {which: [maker.strip(row) for row in choose_queries(result, which, n)]
-             for which in choices}  # fmt: skip
-    return {which: strips for which, strips in lists.items() if strips}
+    rows = {
+        which: choose_queries(result, which, n, seed=seed, only_wrong=only_wrong)
+        for which in choices
+    }
+    maker = Strips(result, images, [row for some in rows.values() for row in some], top_k, cache)
+    return {which: [maker.strip(row) for row in some] for which, some in rows.items() if some}
 
 
-class _Maker:
-    """Makes strips; decodes every picture once."""
+class Strips:
+    """Makes the strips of some queries; every picture is decoded once.
 
-    def __init__(self, result: Result, images: Images, top_k: int) -> None:
-        self.result, self.images, self.top_k = result, images, top_k
-        self.rows = {"query": _rows(images.query_ids), "gallery": _rows(images.gallery_ids)}
-        self.pictures: dict[tuple[str, str], Thumbnail | None] = {}
-        lists = result.rankings
-        assert lists is not None  # noqa: S101 (asked by the caller)
+    Parameters
+    ----------
+    result : Result
+        With top-k lists.
+    images : Images or None
+        Where the pictures come from; None leaves all tiles without one.
+    rows : sequence of int
+        The queries that may be asked for.
+    top_k : int
+        Items of each query.
+    cache : Path, optional
+        A folder that keeps thumbnails.
+    """
+
+    def __init__(
+        self,
+        result: Result,
+        images: Images | None,
+        rows: Sequence[int],
+        top_k: int = 10,
+        cache: Path | None = None,
+    ) -> None:
+        self._result, self._images, self._cache = result, images, cache
+        self._pictures: dict[tuple[str, str], Thumbnail | None] = {}
         self.scored = bool(_told_apart(_numbers(result.per_query["top1_score"])).any())
-        if result.ranking is not None:
-            counted = result.ranking.counted
-            self.roles = result.ranking.effective_role
-            self.before = counted("above") + counted("tied_before")
-        self.lists: dict[str, list[_Entry]] = {}
-        columns = [lists[name].tolist() for name in ("query_id", "rank", "item_id", "score",
-                                                     "positive")]  # fmt: skip
-        for query, rank, item, score, positive in zip(*columns, strict=True):
-            if rank <= top_k:
-                entry = (int(rank), str(item), float(score), str(positive) == "True")
-                self.lists.setdefault(str(query), []).append(entry)
+        names = result.per_query["query_id"].iloc[sorted(set(rows))]
+        self._top_k = top_k
+        self._ranked = _by_query(result.rankings, names)
+        self._beside = _by_query(result.beside, names)
+
+    @property
+    def n_pictures(self) -> tuple[int, int]:
+        """How many pictures were asked for, and how many of them are there."""
+        return len(self._pictures), sum(one is not None for one in self._pictures.values())
 
     def strip(self, row: int) -> Strip:
         """Make the strip of one query."""
-        table = self.result.per_query
+        table = self._result.per_query
         name = str(table["query_id"].iloc[row])
-        listed = sorted(self.lists.get(name, []))
-        tiles = tuple(
-            Tile("right" if positive else "wrong", item, str(rank),
-                 f"{score:#.3g}".rstrip(".") if self.scored and not np.isnan(score) else "",
-                 self._picture("gallery", item))
-            for rank, item, score, positive in listed
-        )  # fmt: skip
+        everything = self._ranked.get(name, [])
+        listed = [one for one in everything if one["rank"] <= self._top_k]
+        aside = [one for one in self._beside.get(name, []) if one["role"] == "ignored"]
+        if listed:
+            aside = [one for one in aside if one["rank"] <= listed[-1]["rank"]]
+        tiles: list[tuple[int, int, Tile]] = [
+            (one["rank"], 1, self._tile("right" if _is_positive(one) else "wrong", one))
+            for one in listed
+        ]
+        tiles += [(one["rank"], 0, self._tile("ignored", one)) for one in aside[:_IGNORED_SHOWN]]
+        ranked = tuple(tile for *_, tile in sorted(tiles, key=lambda tile: tile[:2]))
         query = Tile("query", name, picture=self._picture("query", name))
-        return Strip(query, tiles, self._missed(row, listed), _caption(self.result, row))
+        return Strip(
+            query, ranked, self._missed(row, name, everything), _caption(self._result, row),
+            max(len(aside) - _IGNORED_SHOWN, 0),
+        )  # fmt: skip
+
+    def _tile(self, role: Role, entry: dict[str, Any]) -> Tile:
+        item, score = str(entry["item_id"]), float(entry["score"])
+        known = self.scored and not np.isnan(score)
+        return Tile(
+            role, item, "" if role == "ignored" else f"{entry['rank']}",
+            f"{score:#.3g}".rstrip(".") if known else "", self._picture("gallery", item),
+        )  # fmt: skip
 
     def _picture(self, side: Literal["query", "gallery"], name: str) -> Thumbnail | None:
-        known = self.rows[side]
-        row = known.get(name) if known is not None else _row_number(name)
-        if row is None:
+        if self._images is None:
             return None
-        load = self.images.query if side == "query" else self.images.gallery
-        if (side, name) not in self.pictures:
-            self.pictures[side, name] = thumbnail(load, row)
-        return self.pictures[side, name]
+        load = self._images.query if side == "query" else self._images.gallery
+        if (side, name) not in self._pictures:
+            self._pictures[side, name] = thumbnail(load, name, self._cache)
+        return self._pictures[side, name]
 
-    def _missed(self, row: int, listed: list[_Entry]) -> Tile | None:
-        """Return the best positive that is not among the listed items."""
-        last = max((rank for rank, *_ in listed), default=0)
-        found = self._next_positive(row, last)
-        if found is None:
-            table = self.result.per_query
-            item, rank = table["best_positive_id"].iloc[row], table["first_rank"].iloc[row]
-            hit = any(positive for *_, positive in listed)
-            if hit or not _known(item) or not _known(rank):
-                return None
-            found = (f"{float(rank):.10g}", str(item))
-        return Tile("missed", found[1], found[0], picture=self._picture("gallery", found[1]))
+    def _missed(self, row: int, name: str, listed: list[dict[str, Any]]) -> Tile | None:
+        """Return the best positive that is not among the items that are shown."""
+        below = [one for one in listed if _is_positive(one) and one["rank"] > self._top_k]
+        below += [one for one in self._beside.get(name, []) if one["role"] == "missed"]
+        if below:
+            return self._tile("missed", below[0])
+        shown = {str(one["item_id"]) for one in listed}
+        table = self._result.per_query
+        item, rank = table["best_positive_id"].iloc[row], table["first_rank"].iloc[row]
+        if not (_known(item) and _known(rank)) or str(item) in shown:
+            return None
+        if any(_is_positive(one) for one in listed):
+            return None
+        return Tile(
+            "missed", str(item), f"{float(rank):.10g}", picture=self._picture("gallery", str(item))
+        )
 
-    def _next_positive(self, row: int, last: int) -> tuple[str, str] | None:
-        """Look in the counts, if they are there and their rows can be named."""
-        ranking, ids = self.result.ranking, self.images.gallery_ids
-        if ranking is None or (ids is not None and len(ids) != ranking.n_gallery):
-            return None
-        pairs = np.arange(ranking.offsets[row], ranking.offsets[row + 1])
-        pairs = pairs[np.argsort(ranking.order[pairs])]
-        role = self.roles[pairs]
-        stays = (role != IGNORED) & ranking.found[pairs]
-        ranks = self.before[pairs] + np.cumsum(stays) - stays + 1
-        below = np.flatnonzero(stays & (role == POSITIVE) & (ranks > last))
-        if not len(below):
-            return None
-        first = below[np.argmin(ranks[below])]
-        item = int(ranking.item[pairs[first]])
-        return str(ranks[first]), str(item if ids is None else ids[item])
+
+def _is_positive(entry: dict[str, Any]) -> bool:
+    return str(entry["positive"]) == "True"
+
+
+def _by_query(
+    table: pd.DataFrame | None, names: pd.Series[Any]
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of some queries, in the order of ranks."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    if table is None or not len(table):
+        return found
+    kept = table[table["query_id"].isin(names)]
+    for one in kept.to_dict("records"):
+        found.setdefault(str(one["query_id"]), []).append({str(k): v for k, v in one.items()})
+    for entries in found.values():
+        entries.sort(key=lambda one: one["rank"])
+    return found
 
 
 def _caption(result: Result, row: int) -> str:
@@ -243,14 +291,6 @@ def _told_apart(scores: Floats) -> npt.NDArray[np.bool_]:
     """Return which scores say anything: ranked lists without scores give all the same."""
     known = ~np.isnan(scores)
     return known & (len(np.unique(scores[known])) > 1)
-
-
-def _rows(ids: npt.NDArray[Any] | None) -> Mapping[str, int] | None:
-    return None if ids is None else {str(name): row for row, name in enumerate(ids.tolist())}
-
-
-def _row_number(name: str) -> int | None:
-    return int(name) if name.isdecimal() else None
 
 
 def _numbers(column: Any) -> Floats:
