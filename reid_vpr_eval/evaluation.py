@@ -380,16 +380,18 @@ def _rank(
     options: dict[str, Any] = {**protocol.count.model_dump(), **given}
     if isinstance(options["strata"], str):
         options["strata"] = gallery.keys(options["strata"])
-    group = options.pop("group")
-    if group is not None:
-        options["group"] = gallery.keys(group) if isinstance(group, str) else group
+    named = {}
+    for name, field in (("group", "group"), ("blocks", "block")):
+        if isinstance(options[name], str):
+            named[field] = options[name]
+            options[name] = gallery.keys(options[name])
     by_id = isinstance(options["tie_order"], str) and options["tie_order"] == "id_desc"
     if by_id:
         options["tie_order"] = _descending_ids(gallery)
     ranking = rank(scores, relevance, **options)
-    if isinstance(group, str):
-        ranking = replace(ranking, group=group)
-    return replace(ranking, tie_order="id_desc") if by_id else ranking
+    if by_id:
+        named["tie_order"] = "id_desc"
+    return replace(ranking, **named) if named else ranking
 
 
 def _descending_ids(gallery: Samples) -> npt.NDArray[np.int64]:

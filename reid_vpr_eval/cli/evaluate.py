@@ -58,6 +58,12 @@ def run(
         bool, typer.Option("--chance", help="show what a ranking without information scores")
     ] = False,
     strata: Annotated[str | None, typer.Option(help="gallery column to count apart by")] = None,
+    group: Annotated[
+        str | None, typer.Option(help="gallery column whose items rank as one")
+    ] = None,
+    blocks: Annotated[
+        str | None, typer.Option(help="gallery column whose items are drawn together, for sweeps")
+    ] = None,
     top_k: Annotated[int | None, typer.Option(min=0, help="keep the best k of each query")] = None,
     pairs_kept: Annotated[
         int | None, typer.Option(min=0, help="keep the largest negative scores, for TAR@FAR")
@@ -96,7 +102,8 @@ def run(
         result, _ = evaluate_files(
             load_protocol(protocol), inputs, out=out, overwrite=overwrite,
             expected=expected.value, report=report, progress=step, by=by or (), strata=strata,
-            top_k=top_k, pairs_kept=pairs_kept, tie_order=tie_order.value if tie_order else None,
+            group=group, blocks=blocks, top_k=top_k, pairs_kept=pairs_kept,
+            tie_order=tie_order.value if tie_order else None,
             keep=keep.value if keep else None, unretrieved=unretrieved.value, memory=memory,
             workers=workers, checkpoint=checkpoint, dask=dask,
             command=command_line(context),

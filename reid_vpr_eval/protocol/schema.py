@@ -268,6 +268,7 @@ class CountTable(Table):
 
     strata: str | None = Field(None, description="gallery column to count apart by")
     group: str | None = Field(None, description="gallery column whose items rank as one")
+    blocks: str | None = Field(None, description="gallery column whose items are drawn together")
     top_k: int = Field(0, ge=0, description="how many best items of each query are kept by name")
     pairs_kept: int = Field(
         0, ge=0, description="how many of the largest negative scores are kept"

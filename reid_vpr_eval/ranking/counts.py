@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from reid_vpr_eval.archive import read_archive, write_archive
 from reid_vpr_eval.errors import AlignmentError
+from reid_vpr_eval.ranking.histograms import Histograms
 
 __all__ = ["Counts", "best_first"]
 
@@ -23,7 +24,7 @@ Small: TypeAlias = npt.NDArray[np.uint32]
 _VERSION = 1
 _SUMS = (
     "n_unjudged", "above", "tied", "tied_before", "n_unjudged_groups", "group_above",
-    "group_tied", "group_tied_before",
+    "group_tied", "group_tied_before", "n_unjudged_blocks",
 )  # fmt: skip
 
 
@@ -51,6 +52,12 @@ class Counts:
     group_above: Small | None = None
     group_tied: Small | None = None
     group_tied_before: Small | None = None
+    n_unjudged_blocks: Ints | None = None
+    block_offsets: Ints | None = None
+    block_stratum: npt.NDArray[np.int32] | None = None
+    block_above: Small | None = None
+    block_tied: Small | None = None
+    block_count: Small | None = None
 
     @classmethod
     def of(cls, ranking: Any) -> Counts:
@@ -83,6 +90,9 @@ class Counts:
             if getattr(self, name) is not None:
                 added[name] = getattr(self, name) + getattr(other, name)
         added |= _best(self, other)
+        ours, theirs = Histograms.of(self), Histograms.of(other)
+        if ours is not None and theirs is not None:
+            added |= (ours + theirs).fields()
         if self.largest_negatives is not None:
             pooled = np.concatenate([self.largest_negatives, other.largest_negatives])
             added["largest_negatives"] = np.sort(pooled)[::-1][: self.pairs_kept]

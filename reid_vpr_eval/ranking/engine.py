@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
@@ -37,7 +37,7 @@ def rank(
     gallery_slice: tuple[int, int] | None = None,
     count_ignored: bool = False,
     group: npt.ArrayLike | None = None,
-    blocks: object = None,
+    blocks: npt.ArrayLike | None = None,
     draws: object = None,
     pairs_kept: int = 0,
     memory: str | int = "512MiB",
@@ -73,6 +73,11 @@ def rank(
     group : array (n_gallery,), optional
         A value for each gallery row; the rows of one value rank as one item as well, for
         ``CMC@k(by=...)``. They stand at the best item that the query keeps.
+    blocks : array (n_gallery,), optional
+        A value for each gallery row; the rows of one value come into a gallery together (an
+        image with its captions, all images of an identity). For each judged item it is counted
+        how many blocks have so many items above and tied, for ``distractor_curve(unit="blocks")``.
+        The scores are gone through a second time for it.
     pairs_kept : int
         How many of the largest scores of unjudged pairs are kept, pooled over all queries:
         enough for TAR@FAR down to that many false accepts.
@@ -119,7 +124,7 @@ def rank(
     >>> ranking.above, ranking.tied, ranking.tied_before
     (array([[1]], dtype=uint32), array([[1]], dtype=uint32), array([[1]], dtype=uint32))
     """
-    _refuse(blocks=blocks, draws=draws)
+    _refuse(draws=draws)
     if keep not in ("all", "first"):
         raise NotCountedError(f"keep = {keep!r}: one of all, first is needed")
     for name, value in (("top_k", top_k), ("pairs_kept", pairs_kept)):
@@ -129,21 +134,25 @@ def rank(
     _check_sizes(scores, relevance)
     tie, tie_name = tie_keys(tie_order, relevance.n_gallery)
     part = slice_of(gallery_slice, relevance.n_gallery)
-    codes = None if group is None else codes_of(group, relevance.n_gallery)
-    if codes is not None:
-        check_slice(codes, part)
-    _check_sliceable(scores, group, checkpoint=checkpoint, client=client)
+    codes, whole = (
+        None if given is None else codes_of(given, relevance.n_gallery, what)
+        for given, what in ((group, "group"), (blocks, "block"))
+    )
+    for values, what in ((codes, "group"), (whole, "block")):
+        if values is not None:
+            check_slice(values, part, what)
+    _check_sliceable(scores, {"group": group, "blocks": blocks}, checkpoint=checkpoint,
+                     client=client)  # fmt: skip
     folder = None if checkpoint is None else made(checkpoint)
 
     def task_of(scores: Scores, relevance: Relevance, others: Sequence[Relevance]) -> Task:
         layout = Layout.of(relevance, others, strata, count_ignored)
         judged = join(relevance, others, count_ignored=count_ignored)
-        if codes is not None:
-            judged = with_members(judged, codes, layout.ranked)
+        judged = with_members(judged, [a for a in (codes, whole) if a is not None], layout.ranked)
         return Task(
             scores=scores, relevance=relevance, layout=layout, judged=judged, tie=tie,
-            tie_name=tie_name, codes=codes, keep=keep, top_k=top_k, pairs_kept=pairs_kept,
-            memory=memory, workers=workers,
+            tie_name=tie_name, codes=codes, blocks=whole, keep=keep, top_k=top_k,
+            pairs_kept=pairs_kept, memory=memory, workers=workers,
         )  # fmt: skip
 
     passes = passes_of(scores, relevance, memory, workers)
@@ -187,16 +196,17 @@ def _refuse(**asked: object) -> None:
             raise NotCountedError(f"{name}= is not counted by this version of the engine")
 
 
-def _check_sliceable(scores: Scores, group: object, **asked: object) -> None:
+def _check_sliceable(scores: Scores, whole: Mapping[str, object], **asked: object) -> None:
     """Refuse what works by slices of the gallery where slices cannot be added."""
     for name, value in asked.items():
         if value is not None and isinstance(scores, RankedLists):
             raise NotCountedError(f"{name}=: ranked lists are counted at once: leave it out")
-        if value is not None and group is not None:
-            raise NotCountedError(
-                f"{name}= works by slices of the gallery, which would cut groups: leave it or "
-                "group= out"
-            )
+        for kept, given in whole.items():
+            if value is not None and given is not None:
+                raise NotCountedError(
+                    f"{name}= works by slices of the gallery, which would cut "
+                    f"{kept.removesuffix('s')}s: leave it or {kept}= out"
+                )
 
 
 def _check_sizes(scores: Scores, relevance: Relevance) -> None:

@@ -7,6 +7,7 @@ tie earlier in the tie order.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,8 +37,8 @@ class GroupCounts:
     n_unjudged: Ints
 
 
-def codes_of(group: npt.ArrayLike, n_gallery: int) -> Ints:
-    """Number the groups of the gallery rows.
+def codes_of(group: npt.ArrayLike, n_gallery: int, what: str = "group") -> Ints:
+    """Number the groups of the gallery rows, or the blocks.
 
     Raises
     ------
@@ -47,26 +48,39 @@ def codes_of(group: npt.ArrayLike, n_gallery: int) -> Ints:
     values = np.asarray(group)
     if values.shape != (n_gallery,):
         raise AlignmentError(
-            f"group has the shape {values.shape}: one value for each of the {n_gallery} gallery "
+            f"{what} has the shape {values.shape}: one value for each of the {n_gallery} gallery "
             "rows is needed"
         )
     return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
-def check_slice(codes: Ints, part: tuple[int, int]) -> None:
-    """Refuse a slice that cuts a group."""
+def check_slice(codes: Ints, part: tuple[int, int], what: str = "group") -> None:
+    """Refuse a slice that cuts a group, or a block."""
     inside = np.zeros(len(codes), bool)
     inside[part[0] : part[1]] = True
     cut = np.intersect1d(codes[inside], codes[~inside])
     if len(cut):
         raise AlignmentError(
-            f"gallery_slice {part} cuts {len(cut)} groups: slices must hold whole groups when "
-            "groups are counted"
+            f"gallery_slice {part} cuts {len(cut)} {what}s: slices must hold whole {what}s when "
+            f"{what}s are counted"
         )
 
 
-def with_members(judged: Judged, codes: Ints, ranked: npt.NDArray[np.bool_]) -> Judged:
-    """Judge every member of a group that holds a judged item, as a negative."""
+def with_members(
+    judged: Judged, wholes: Sequence[Ints], ranked: npt.NDArray[np.bool_]
+) -> Judged:
+    """Judge every member of a group or block that holds a judged item, as a negative."""
+    before = -1
+    while before != len(judged.item):
+        before = len(judged.item)
+        for codes in wholes:
+            judged = _with_members(judged, codes, ranked)
+        if len(wholes) < 2:  # members of one are in groups of the other
+            break
+    return judged
+
+
+def _with_members(judged: Judged, codes: Ints, ranked: npt.NDArray[np.bool_]) -> Judged:
     n_gallery = len(codes)
     order = np.argsort(codes, kind="stable")
     order = order[ranked[order]]

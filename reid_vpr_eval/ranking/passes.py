@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from reid_vpr_eval.ranking.histograms import Histograms
 from reid_vpr_eval.ranking.layout import fingerprint
 from reid_vpr_eval.ranking.ranking import Ranking
 from reid_vpr_eval.ranking.schedule import Sizes
@@ -22,7 +23,7 @@ _BY_QUERY_OR_PAIR = (
     "n_unjudged", "kept", "depth", "best_item", "best_score", "best_tie", "item", "stratum",
     "role", "grade", "score", "order", "tie_group", "found", "above", "tied", "tied_before",
     "n_unjudged_groups", "group_above", "group_tied", "group_tied_before", "top_item",
-    "top_score", "top_tie",
+    "top_score", "top_tie", "n_unjudged_blocks",
 )  # fmt: skip
 
 
@@ -63,6 +64,9 @@ def stacked(parts: Sequence[Ranking], tie: npt.NDArray[np.int64]) -> Ranking:
     if first.largest_negatives is not None:
         pooled = np.concatenate([part.largest_negatives for part in parts])
         joined["largest_negatives"] = np.sort(pooled)[::-1][: first.pairs_kept]
+    blocks = [part for part in map(Histograms.of, parts) if part is not None]
+    if blocks:
+        joined |= Histograms.stacked(blocks).fields()
     made = fingerprint(offsets, joined["item"], joined["score"], first.strata, first.row_stratum,
                        tie, first.tie_order)  # fmt: skip
     return replace(

@@ -20,13 +20,19 @@ __all__ = ["Ranking"]
 
 _VERSION = 1
 _SPARSE = ("tied", "tied_before")
+#: Whole numbers that are saved in the smallest type that holds them, and the type they have here.
+_PACKED = {
+    "above": np.uint32, "n_unjudged": np.int64, "item": np.int64, "order": np.int32,
+    "tie_group": np.int32, "block_offsets": np.int64, "block_stratum": np.int32,
+    "block_above": np.uint32, "block_tied": np.uint32, "block_count": np.uint32,
+}  # fmt: skip
 _HEADER = (
     "n_query", "n_gallery", "strata", "tie_order", "no_positive", "keep", "fingerprint",
-    "higher_is_better", "note", "pairs_kept", "group",
+    "higher_is_better", "note", "pairs_kept", "group", "block",
 )  # fmt: skip
 #: Arrays that later versions of the file may hold; none of them is counted yet.
 RESERVED = (
-    "block_above", "block_tied", "draw_table", "wide_value",
+    "draw_table", "wide_value",
 )  # fmt: skip
 
 
@@ -79,6 +85,14 @@ class Ranking:
         The group of each row, and how many groups without a judged item each query ranks.
     group_above, group_tied, group_tied_before : uint32 arrays (n_pairs,), or None
         Counts over these groups, at the best kept item of each judged group.
+    block : str
+        Name of the column whose items are drawn together; "" if blocks were not counted.
+    row_block, n_unjudged_blocks : int64 arrays (n_gallery,) and (n_query, S + 1), or None
+        The block of each row, and how many blocks without a judged item each query ranks, by
+        stratum; the last column is for blocks that lie in several.
+    block_offsets, block_stratum, block_above, block_tied, block_count : arrays, or None
+        A sparse histogram for each judged pair, ``block_offsets[p]:block_offsets[p + 1]``: so
+        many blocks of a stratum have so many items above the judged one, and tied with it.
     pairs_kept : int
         How many of the largest scores of unjudged pairs were asked for.
     largest_negatives : float64 array (at most pairs_kept,), or None
@@ -100,6 +114,7 @@ class Ranking:
     note: str
     pairs_kept: int
     group: str
+    block: str
     slices: npt.NDArray[np.int64]
     ignored_gallery: npt.NDArray[np.bool_]
     row_stratum: npt.NDArray[np.int32]
@@ -126,6 +141,13 @@ class Ranking:
     group_above: npt.NDArray[np.uint32] | None = None
     group_tied: npt.NDArray[np.uint32] | None = None
     group_tied_before: npt.NDArray[np.uint32] | None = None
+    row_block: npt.NDArray[np.int64] | None = None
+    n_unjudged_blocks: npt.NDArray[np.int64] | None = None
+    block_offsets: npt.NDArray[np.int64] | None = None
+    block_stratum: npt.NDArray[np.int32] | None = None
+    block_above: npt.NDArray[np.uint32] | None = None
+    block_tied: npt.NDArray[np.uint32] | None = None
+    block_count: npt.NDArray[np.uint32] | None = None
     largest_negatives: npt.NDArray[np.float64] | None = None
     top_item: npt.NDArray[np.int64] | None = None
     top_score: npt.NDArray[np.float64] | None = None
@@ -238,8 +260,7 @@ class Ranking:
                 arrays[f"{field.name}_at"] = _smallest(places)
                 arrays[f"{field.name}_count"] = _smallest(value.ravel()[places])
             else:
-                small = field.name in ("above", "n_unjudged", "item", "order", "tie_group")
-                arrays[field.name] = _smallest(value) if small else value
+                arrays[field.name] = _smallest(value) if field.name in _PACKED else value
         header = {name: getattr(self, name) for name in _HEADER}
         write_archive(path, kind="ranking", version=_VERSION, arrays=arrays, header=header)
 
@@ -252,11 +273,10 @@ class Ranking:
             dense = np.zeros(shape, np.uint32)
             dense.ravel()[arrays.pop(f"{name}_at")] = arrays.pop(f"{name}_count")
             arrays[name] = dense
-        arrays["above"] = arrays["above"].astype(np.uint32)
-        for name, kind in (("n_unjudged", np.int64), ("item", np.int64), ("order", np.int32),
-                           ("tie_group", np.int32)):  # fmt: skip
-            arrays[name] = arrays[name].astype(kind)
-        known: dict[str, Any] = {"pairs_kept": 0, "group": ""}
+        for name, kind in _PACKED.items():
+            if name in arrays:
+                arrays[name] = arrays[name].astype(kind)
+        known: dict[str, Any] = {"pairs_kept": 0, "group": "", "block": ""}
         known |= {name: header[name] for name in _HEADER if name in header}
         known["strata"] = tuple(known["strata"])
         return cls(**(known | arrays))
@@ -282,6 +302,8 @@ def _check_mergeable(first: Ranking, part: Ranking, number: int) -> None:
         ("pairs_kept", "kept other numbers of negative scores"),
         ("group", "counts other groups"),
         ("row_group", "counts other groups"),
+        ("block", "counts other blocks"),
+        ("row_block", "counts other blocks"),
         ("no_positive", "treats queries without a positive differently"),
         ("role", "gives judged pairs other roles"),
         ("grade", "gives judged pairs other grades"),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.errors import AlignmentError, NotCountedError
+from reid_vpr_eval.ranking.histograms import FIELDS as HISTOGRAMS
 from reid_vpr_eval.ranking.ranking import Ranking, roles_of
 from reid_vpr_eval.relevance import Relevance
 from reid_vpr_eval.relevance.pairs import IGNORED
@@ -16,6 +18,11 @@ __all__ = ["regrade"]
 
 #: The name of the stratum that holds the rows ignored for everybody, if they are counted.
 IGNORED_STRATUM = "(ignored)"
+_OF_KEPT_STRATA = (
+    "largest_negatives", "top_item", "top_score", "top_tie", "row_group", "n_unjudged_groups",
+    "group_above", "group_tied", "group_tied_before", "row_block", "n_unjudged_blocks",
+    *HISTOGRAMS,
+)  # fmt: skip
 
 
 def regrade(ranking: Ranking, relevance: Relevance) -> Ranking:
@@ -44,6 +51,9 @@ def regrade(ranking: Ranking, relevance: Relevance) -> Ranking:
             "ignores other items: rank with it to count groups"
         )
     same_mask = np.array_equal(kept, ranking.kept)
+    if not same_mask:  # these were counted over the strata kept when ranked
+        gone: dict[str, Any] = dict.fromkeys(_OF_KEPT_STRATA)
+        ranking = replace(ranking, **gone, group="", block="")
     return replace(
         ranking,
         role=role,
@@ -54,10 +64,6 @@ def regrade(ranking: Ranking, relevance: Relevance) -> Ranking:
         ignored_gallery=relevance.ignored_gallery,
         best_item=ranking.best_item if same_mask else np.full(ranking.n_query, -2),
         best_score=ranking.best_score if same_mask else np.full(ranking.n_query, -np.inf),
-        largest_negatives=ranking.largest_negatives if same_mask else None,
-        top_item=ranking.top_item if same_mask else None,
-        top_score=ranking.top_score if same_mask else None,
-        top_tie=ranking.top_tie if same_mask else None,
     )
 
 

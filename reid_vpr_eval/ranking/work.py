@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from reid_vpr_eval.ranking.blocks import count_blocks, unjudged_blocks
 from reid_vpr_eval.ranking.counting import Counter
 from reid_vpr_eval.ranking.counts import Counts
 from reid_vpr_eval.ranking.groups import best_members, count_groups
@@ -51,6 +52,7 @@ class Task:
     tie: Ints
     tie_name: str
     codes: Ints | None
+    blocks: Ints | None
     keep: Literal["all", "first"]
     top_k: int
     pairs_kept: int
@@ -170,6 +172,7 @@ class Task:
             tied_before=tied_before, pairs_kept=self.pairs_kept,
             largest_negatives=counter.largest_negatives if self.pairs_kept else None,
             **self._best_items(counter), **self._group_counts(columns),
+            **self._block_counts(columns),
         )  # fmt: skip
 
     def n_jobs(self, part: Part) -> int:
@@ -243,6 +246,13 @@ class Task:
         return {"n_unjudged_groups": counts.n_unjudged, "group_above": counts.above,
                 "group_tied": counts.tied, "group_tied_before": counts.tied_before}  # fmt: skip
 
+    def _block_counts(self, columns: Ints) -> dict[str, Any]:
+        if self.blocks is None:
+            return {}
+        where = self.blocks, columns, self._asking, self.layout
+        found = count_blocks(self.source, self.judged, self._groups, *where, self.sizes)
+        return {"n_unjudged_blocks": unjudged_blocks(self.judged, *where), **found.fields()}
+
     # The end
 
     def ranking(self, counts: Counts) -> Ranking:
@@ -258,7 +268,9 @@ class Task:
             offsets=judged.offsets, kept=self.layout.kept, depth=self._depth(), item=judged.item,
             stratum=self._stratum, role=judged.role, grade=judged.grade, score=self._score,
             order=order, tie_group=tie_group, found=self._found,
-            group="" if self.codes is None else "group", row_group=self.codes, **counts.fields(),
+            group="" if self.codes is None else "group", row_group=self.codes,
+            block="" if self.blocks is None else "block", row_block=self.blocks,
+            **counts.fields(),
         )  # fmt: skip
 
     def _depth(self) -> Ints:
