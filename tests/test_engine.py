@@ -312,6 +312,43 @@ def test_top_lists_equal_a_literal_sort(k: int) -> None:
             assert (ranking.top_item[query][len(order) :] == -1).all()
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_tiles_of_many_strata_list_the_best_of_those_kept(masked: bool) -> None:
+    """One tile holds all strata, also of queries that leave some out."""
+    world = World(27, n_query=20, n_gallery=200)
+    relevance = world.relevance(masked=masked)
+    ranking = rve.rank(world.scores(), relevance, strata=world.strata, top_k=4, pairs_kept=30)
+    matrix = oracles.canonical_matrix(world.query, world.gallery, "cosine")
+    free = (world.role == 9) & ~world.junk
+    if masked:
+        free &= world.kept[:, world.strata]
+    assert ranking.top_item is not None
+    for query in range(world.n_query):
+        own = np.flatnonzero(free[query])
+        order = own[np.argsort(-matrix[query, own], kind="stable")][:4]
+        assert ranking.top_item[query][: len(order)].tolist() == order.tolist()
+    assert ranking.largest_negatives is not None
+    assert ranking.largest_negatives.tolist() == np.sort(matrix[free])[::-1][:30].tolist()
+
+
+def test_ties_in_hundreds_of_strata_are_counted_apart() -> None:
+    rng = np.random.default_rng(8)
+    matrix = rng.integers(0, 4, (6, 400)).astype(float)
+    strata = rng.integers(0, 150, 400)
+    relevance = rve.Relevance.from_pairs(np.repeat(np.arange(6), 5), rng.permutation(400)[:30],
+                                         n_query=6, n_gallery=400)  # fmt: skip
+    ranking = rve.rank(rve.ScoreMatrix(matrix, higher_is_better=True), relevance, strata=strata)
+    for pair, (query, item) in enumerate(zip(ranking.query_of_pair, ranking.item, strict=True)):
+        free = np.ones(400, bool)
+        free[relevance.item[relevance.offsets[query] : relevance.offsets[query + 1]]] = False
+        for name, mask in (("above", matrix[query] > matrix[query, item]),
+                           ("tied", matrix[query] == matrix[query, item]),
+                           ("tied_before", (matrix[query] == matrix[query, item])
+                            & (np.arange(400) < item))):  # fmt: skip
+            literal = np.bincount(ranking.row_stratum[mask & free], minlength=len(ranking.strata))
+            assert np.array_equal(getattr(ranking, name)[pair], literal), name
+
+
 def test_keep_first_counts_what_cmc_needs() -> None:
     world = World(17)
     full = rve.rank(world.scores(), world.relevance())

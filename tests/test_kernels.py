@@ -111,7 +111,46 @@ def test_placing_equals_its_definition(
             assert len(placed.row) == len(doubtful)
             for line in range(n_lines):
                 places = slice(start[line] + line + 1, start[line + 1] + line + 1)
-                assert placed.bins[places].tolist() == bins[places]
+                assert placed.bins[0][places].tolist() == bins[places]
+
+
+@pytest.mark.parametrize("sort", [False, True])
+@pytest.mark.parametrize("n_thresholds", [0, 3, 16])
+def test_parts_of_a_tile_are_placed_like_tiles(
+    n_thresholds: int, sort: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(n_thresholds)
+    tile = rng.integers(-20, 20, (5, 300)).astype(np.float32)
+    edges = np.array([0, 1, 70, 200, 300])
+    start = np.arange(6) * n_thresholds
+    low = np.sort(rng.integers(-15, 15, (5, n_thresholds)), axis=1).ravel().astype(np.float32)
+    high = low + np.float32(0.5)
+    monkeypatch.setattr("reid_vpr_eval.ranking.kernels.plain._SHARE_TO_SORT", -1 if sort else 2)
+    monkeypatch.setattr("reid_vpr_eval.ranking.kernels.plain._NARROW", 1)
+    for kernels in both():
+        placed = kernels.place(tile, low, high, start, 0, edges)
+        assert len(placed.bins) == 4
+        doubtful = set(zip(placed.row.tolist(), placed.column.tolist(), strict=True))
+        for part in range(4):
+            own = slice(edges[part], edges[part + 1])
+            alone = kernels.place(np.ascontiguousarray(tile[:, own]), low, high, start)
+            assert np.array_equal(placed.bins[part], alone.bins[0])
+            doubts = set(zip(alone.row.tolist(), (alone.column + own.start).tolist(), strict=True))
+            assert doubts == {place for place in doubtful if own.start <= place[1] < own.stop}
+
+
+def test_the_first_value_that_is_large_enough() -> None:
+    rng = np.random.default_rng(3)
+    size = np.array([0, 1, 5, 40, 0, 2])
+    end = np.cumsum(size)
+    start = end - size
+    values = np.concatenate([np.sort(rng.integers(0, 9, n)) for n in size]).astype(float)
+    for wanted in (-1.0, 0.0, 4.0, 4.5, 99.0):
+        literal = [a + sum(value < wanted for value in values[a:b])
+                   for a, b in zip(start, end, strict=True)]  # fmt: skip
+        for kernels in both():
+            found = kernels.bisect(values, start, end, np.full(len(size), wanted))
+            assert found.tolist() == literal
 
 
 def test_thresholds_at_both_ends_of_the_numbers() -> None:
@@ -124,7 +163,7 @@ def test_thresholds_at_both_ends_of_the_numbers() -> None:
     bins, doubtful = literal_place(tile, low, low, start, 0)
     for kernels in both():
         placed = kernels.place(tile, low, low, start, 0)
-        assert placed.bins[1:].tolist() == bins[1:]
+        assert placed.bins[0][1:].tolist() == bins[1:]
         assert set(zip(placed.row.tolist(), placed.column.tolist(), strict=True)) == doubtful
 
 
@@ -137,7 +176,7 @@ def test_thresholds_that_are_near_or_far(step: float) -> None:
     bins, doubtful = literal_place(tile, low, low, start, 0)
     for kernels in both():
         placed = kernels.place(tile, low, low, start, 0)
-        assert placed.bins[1:].tolist() == bins[1:]
+        assert placed.bins[0][1:].tolist() == bins[1:]
         assert set(zip(placed.row.tolist(), placed.column.tolist(), strict=True)) == doubtful
 
 

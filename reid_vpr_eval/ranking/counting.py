@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.ranking.counts import best_first
 from reid_vpr_eval.ranking.judged import Groups, Judged
+from reid_vpr_eval.ranking.kernels import plain
+from reid_vpr_eval.relevance.pairs import ranges
 
-__all__ = ["Counter", "bisect"]
+__all__ = ["Counter"]
+
+Bisect: TypeAlias = Callable[
+    [npt.NDArray[Any], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[Any]],
+    npt.NDArray[np.int64],
+]
 
 
 class Counter:
@@ -30,15 +38,16 @@ class Counter:
         n_strata: int,
         top_k: int,
         pairs_kept: int = 0,
+        bisect: Bisect = plain.bisect,
     ) -> None:
         n_query, n_groups = len(groups.start) - 1, len(groups.score)
-        self._groups = groups
+        self._groups, self._bisect = groups, bisect
         self._tie = np.empty_like(tie)
         self._tie[np.argsort(tie, kind="stable")] = np.arange(len(tie))
         # One bin more than thresholds a query: bin k holds items above exactly k of them.
-        self._bins = np.zeros((n_groups + n_query, n_strata), np.int64)
-        self._tied = np.zeros((n_groups, n_strata), np.int64)
-        self._before = np.zeros((len(judged.item), n_strata), np.int64)
+        self._bins = np.zeros((n_strata, n_groups + n_query), np.uint32)
+        self._tied = np.zeros((n_strata, n_groups), np.uint32)
+        self._before = np.zeros((n_strata, len(judged.item)), np.uint32)
         self._judged = judged
         self._by_key: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None
         self.top_item = np.full((n_query, top_k), -1, np.int64)
@@ -47,52 +56,67 @@ class Counter:
         self._negatives = np.empty(0)
         self._lock = threading.Lock()
 
-    def add_bins(self, queries: slice, bins: npt.NDArray[np.int64], stratum: int) -> None:
-        """Add the bins of consecutive queries, as inner loops return them."""
+    def add_bins(
+        self, queries: slice, bins: npt.NDArray[Any], strata: npt.NDArray[np.int64]
+    ) -> None:
+        """Add the bins of consecutive queries, a row for each stratum, as inner loops return."""
         start = self._groups.start
         places = slice(start[queries.start] + queries.start, start[queries.stop] + queries.stop)
         with self._lock:
-            self._bins[places, stratum] += bins
+            for own, stratum in zip(bins, strata.tolist(), strict=True):
+                mine = self._bins[stratum, places]
+                np.add(mine, own, out=mine, casting="unsafe")
 
     def add_placed(
-        self, query: npt.NDArray[np.int64], above: npt.NDArray[np.int64], stratum: int
+        self,
+        query: npt.NDArray[np.int64],
+        above: npt.NDArray[np.int64],
+        stratum: npt.NDArray[np.int64],
     ) -> None:
         """Add single items that are above so many thresholds of their query and tie with none."""
         place = self._groups.start[query] + above + query
         with self._lock:
-            np.add.at(self._bins[:, stratum], place, 1)
+            np.add.at(self._bins, (stratum, place), 1)
 
     def add_exact(
         self,
         query: npt.NDArray[np.int64],
         item: npt.NDArray[np.int64],
         score: npt.NDArray[np.float64],
-        stratum: int,
+        stratum: npt.NDArray[np.int64],
     ) -> None:
         """Add single items by their canonical scores."""
         start, end = self._groups.start[query], self._groups.start[query + 1]
-        place = bisect(self._groups.score, start, end, score)
+        place = self._bisect(self._groups.score, start, end, score)
         tie = place < end
         tie[tie] = self._groups.score[place[tie]] == score[tie]
         with self._lock:
-            np.add.at(self._bins[:, stratum], place + query, 1)
-            self._add_ties(place[tie], item[tie], stratum)
+            np.add.at(self._bins, (stratum, place + query), 1)
+            self._add_ties(place[tie], item[tie], stratum[tie])
 
     def _add_ties(
-        self, group: npt.NDArray[np.int64], item: npt.NDArray[np.int64], stratum: int
+        self,
+        group: npt.NDArray[np.int64],
+        item: npt.NDArray[np.int64],
+        stratum: npt.NDArray[np.int64],
     ) -> None:
+        """Add items that tie with a threshold, and those that stand before its pairs."""
         if not len(group):
             return
-        np.add.at(self._tied[:, stratum], group, 1)
-        size = len(self._tie)
+        np.add.at(self._tied, (stratum, group), 1)
+        size, n_groups = len(self._tie), len(self._groups.score)
         pair, pair_key = self._pairs_by_key()
-        key = np.sort(group * size + self._tie[item])
-        touched = np.unique(group)
-        low = np.searchsorted(pair_key, touched * size)
-        high = np.searchsorted(pair_key, (touched + 1) * size)
-        for begin, end, base in zip(low, high, touched * size, strict=True):
-            earlier = np.searchsorted(key, pair_key[begin:end])
-            self._before[pair[begin:end], stratum] += earlier - np.searchsorted(key, base)
+        cell = stratum * n_groups + group
+        key = np.sort(cell * size + self._tie[item])
+        cell = np.unique(cell)
+        stratum, group = np.divmod(cell, n_groups)
+        low = np.searchsorted(pair_key, group * size)
+        n_pairs = np.searchsorted(pair_key, (group + 1) * size) - low
+        mine = ranges(low, n_pairs)
+        cell, stratum = np.repeat(cell, n_pairs), np.repeat(stratum, n_pairs)
+        earlier = np.searchsorted(key, cell * size + pair_key[mine] % size)
+        earlier -= np.searchsorted(key, cell * size)
+        self._before[stratum, pair[mine]] += earlier.astype(np.uint32)
 
     def _pairs_by_key(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Return the counted pairs by threshold and tie order; made when the first tie is met."""
@@ -155,34 +179,17 @@ class Counter:
     ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
         """Return above, tied and tied_before of every pair, (n_pairs, S)."""
         start, of_pair = self._groups.start, self._groups.of_pair
-        n_query = len(start) - 1
+        n_strata, n_query = len(self._bins), len(start) - 1
         query_of_group = np.repeat(np.arange(n_query), np.diff(start))
-        # Sum of the bins after each threshold: the total of the query less the bins up to it.
-        running = np.cumsum(self._bins, axis=0)
-        place = np.arange(len(self._tied)) + query_of_group
+        place = np.arange(len(query_of_group)) + query_of_group
         last = start[query_of_group + 1] + query_of_group
-        above = running[last] - running[place]
-        out = []
-        for counts in (above, self._tied):
-            spread = counts[np.maximum(of_pair, 0)] if len(counts) else np.zeros_like(self._before)
-            out.append(np.where(of_pair[:, None] >= 0, spread, 0).astype(np.uint32))
-        return out[0], out[1], self._before.astype(np.uint32)
-
-
-def bisect(
-    values: npt.NDArray[Any],
-    start: npt.NDArray[np.int64],
-    end: npt.NDArray[np.int64],
-    wanted: npt.NDArray[Any],
-) -> npt.NDArray[np.int64]:
-    """Return, in each ascending segment, the first position with a value >= wanted."""
-    low, high = start.copy(), end.copy()
-    steps = int((end - start).max()).bit_length() if len(start) else 0
-    for _ in range(steps):
-        open_ = low < high
-        middle = (low + high) // 2
-        smaller = np.zeros(len(low), bool)
-        smaller[open_] = values[middle[open_]] < wanted[open_]
-        low = np.where(open_ & smaller, middle + 1, low)
-        high = np.where(open_ & ~smaller, middle, high)
-    return low
+        counted = np.flatnonzero(of_pair >= 0)
+        group = of_pair[counted]
+        above, tied = (np.zeros((len(of_pair), n_strata), np.uint32) for _ in range(2))
+        for stratum in range(n_strata):
+            # Sum of the bins after each threshold: the total of the query less those up to it.
+            # (Sums of all queries may pass 2^32 and start at 0 again; their differences do not.)
+            running = np.cumsum(self._bins[stratum], dtype=np.uint32)
+            above[counted, stratum] = (running[last] - running[place])[group]
+            tied[counted, stratum] = self._tied[stratum, group]
+        return above, tied, np.ascontiguousarray(self._before.T)

@@ -139,7 +139,7 @@ def count_groups(
     """
     if source is None:
         raise NotCountedError("groups are not counted in ranked lists: give features or a matrix")
-    counter = Counter(judged, groups, tie, 1, 1)
+    counter = Counter(judged, groups, tie, 1, 1, bisect=source.kernels.bisect)
     columns = columns[np.argsort(codes[columns], kind="stable")]
     starts = np.flatnonzero(np.r_[True, codes[columns][1:] != codes[columns][:-1]])
     for begin, end in _cuts(starts, len(columns)):
@@ -192,7 +192,7 @@ def _count_part(
         scores[dropped] = -np.inf
         best = np.maximum.reduceat(scores, starts, axis=1)
         exact = _Best(source, ours, theirs, scores, margin, starts, items, tie[items], first)
-        Lines(groups, queries, counter, source.kernels).count(best, margin, 0, exact.resolve)
+        Lines(groups, queries, counter, source.kernels).count(best, margin, exact.resolve)
 
 
 class _Best:
@@ -214,8 +214,10 @@ class _Best:
         self._scores, self._margin = scores, margin
         self._starts, self._items, self._tie, self._first = starts, items, tie, first
 
-    def resolve(self, row: Ints, group: Ints) -> tuple[Ints, Ints, npt.NDArray[np.float64]]:
-        """Return query, item and canonical score of the best item of each (row, group)."""
+    def resolve(
+        self, row: Ints, group: Ints
+    ) -> tuple[Ints, Ints, npt.NDArray[np.float64], Ints]:
+        """Return query, item, canonical score and stratum of the best item of each group."""
         ends = np.r_[self._starts[1:], len(self._items)]
         size = (ends - self._starts)[group]
         column = ranges(self._starts[group], size)
@@ -230,7 +232,7 @@ class _Best:
         order = np.lexsort((self._tie[column], -score, number))
         first = np.flatnonzero(np.r_[True, number[order][1:] != number[order][:-1]])
         chosen = order[first]
-        return row + self._first, item[chosen], score[chosen]
+        return row + self._first, item[chosen], score[chosen], np.zeros_like(row)
 
 
 def _unjudged(

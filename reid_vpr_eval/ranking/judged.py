@@ -43,6 +43,29 @@ class Judged:
             other.indices, self.item
         )
 
+    def among(
+        self, columns: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return where the judged items of each query stand among some gallery rows.
+
+        Offsets (n_query + 1,) and ascending places, those of query i between two offsets; items
+        that are not among the rows have none.
+        """
+        if not len(self.item) or np.array_equal(columns, np.arange(len(columns))):
+            inside = self.item < len(columns)
+            if inside.all():
+                return self.offsets, self.item
+        place = np.full(max(int(self.item.max()), int(columns.max(initial=0))) + 1, -1)
+        place[columns] = np.arange(len(columns))
+        found = place[self.item]
+        kept = found >= 0
+        query, found = self.query[kept], found[kept]
+        offsets = np.searchsorted(query, np.arange(len(self.offsets)))
+        if ((found[1:] < found[:-1]) & (query[1:] == query[:-1])).any():
+            key = np.sort(query * len(columns) + found)
+            found = key - query * len(columns)
+        return offsets, found
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Groups:

@@ -58,9 +58,7 @@ def count_lists(
     stratum = row_stratum[item]
     n_unjudged = np.zeros(kept.shape, np.int64)
     np.add.at(n_unjudged, (query, stratum), 1)
-    for number in np.unique(stratum).tolist():
-        mine = stratum == number
-        counter.add_exact(query[mine], item[mine], score[mine], number)
+    counter.add_exact(query, item, score, stratum.astype(np.int64))
     stays = kept[query, stratum]
     counter.add_top(query[stays], item[stays], score[stays])
     if counter.pairs_kept:

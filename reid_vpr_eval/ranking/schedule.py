@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import islice
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -129,20 +129,14 @@ class Buffers:
 def tiles_of(
     columns: npt.NDArray[np.int64], row_stratum: npt.NDArray[np.int32], sizes: Sizes
 ) -> list[Tile]:
-    """Cut the rows to be counted into tiles of one stratum each, an even share for each worker."""
-    strata = row_stratum[columns]
-    edges = np.flatnonzero(np.diff(strata)) + 1
-    tiles = []
-    bounds = [0, *edges.tolist(), len(columns)] if len(columns) else []
-    for begin, end in pairwise(bounds):
-        parts = -(-(end - begin) // sizes.columns)
-        if end - begin >= sizes.workers * _SMALLEST_SHARE:
-            parts += -parts % sizes.workers
-        step = -(-(end - begin) // parts)
-        for start in range(begin, end, step):
-            rows = columns[start : min(start + step, end)]
-            tiles.append(Tile(rows, int(strata[start])))
-    return tiles
+    """Cut the rows to be counted, which are in order of strata, evenly, for each worker as many."""
+    n = len(columns)
+    parts = -(-n // sizes.columns)
+    if n >= sizes.workers * _SMALLEST_SHARE:
+        parts += -parts % sizes.workers
+    step = -(-n // max(parts, 1))
+    return [Tile.of(columns, row_stratum, begin, min(begin + step, n))
+            for begin in range(0, n, step)] if n else []  # fmt: skip
 
 
 def run_all(

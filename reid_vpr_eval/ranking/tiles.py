@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.ranking.counting import Counter, bisect
+from reid_vpr_eval.ranking.counting import Counter
 from reid_vpr_eval.ranking.judged import Groups, Judged
 from reid_vpr_eval.ranking.kernels import Kernels
 from reid_vpr_eval.ranking.sources import Rows, Source, TileScores
@@ -20,27 +22,65 @@ __all__ = ["Lines", "Tile", "TileCounter"]
 Array: TypeAlias = npt.NDArray[Any]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
+Exactly: TypeAlias = Callable[[Ints, Ints], Floats]
+
+_FIRST = np.zeros(1, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tile:
-    """Some gallery rows of one stratum: the columns of tiles."""
+    """Some gallery rows, in order of strata: the columns of tiles.
 
+    Attributes
+    ----------
+    start : int
+        The place of the first one among all rows that are counted.
+    items : int64 array (n,)
+        The gallery rows.
+    edges : int64 array (n_parts + 1,)
+        The bounds of the parts that lie in one stratum.
+    strata : int64 array (n_parts,)
+        The stratum of each part.
+    """
+
+    start: int
     items: Ints
-    stratum: int
+    edges: Ints
+    strata: Ints
+
+    @classmethod
+    def of(cls, columns: Ints, row_stratum: npt.NDArray[np.int32], start: int, stop: int) -> Tile:
+        """Take some of the rows that are counted."""
+        items = columns[start:stop]
+        strata = row_stratum[items].astype(np.int64)
+        first = np.r_[0, np.flatnonzero(np.diff(strata)) + 1]
+        return cls(start, items, np.r_[first, len(items)], strata[first])
 
     @property
     def rows(self) -> Rows:
         """The gallery rows as a slice where they are consecutive."""
         first, last = int(self.items[0]), int(self.items[-1])
-        consecutive = last - first + 1 == len(self.items)
+        consecutive = last - first + 1 == len(self.items) and (np.diff(self.items) == 1).all()
         return slice(first, last + 1) if consecutive else self.items
+
+    def stratum_of(self, column: Ints) -> Ints:
+        """Return the stratum of some columns."""
+        if len(self.strata) == 1:
+            return np.full(len(column), self.strata[0])
+        return self.strata[np.searchsorted(self.edges, column, side="right") - 1]
+
+    def parts(self) -> Iterator[tuple[slice, Tile]]:
+        """Yield the columns of each part, and the part as a tile."""
+        for (begin, end), stratum in zip(pairwise(self.edges.tolist()), self.strata, strict=True):
+            own = np.array([stratum])
+            part = Tile(self.start + begin, self.items[begin:end], np.array([0, end - begin]), own)
+            yield slice(begin, end), part
 
 
 class Lines:
     """The thresholds of some queries, which are the lines of a tile, and how they are counted.
 
-    `resolve` takes rows and columns of a tile and returns queries, items and canonical scores.
+    `resolve` takes rows and columns and returns queries, items, canonical scores and strata.
     """
 
     def __init__(self, groups: Groups, queries: slice, counter: Counter, kernels: Kernels) -> None:
@@ -55,17 +95,17 @@ class Lines:
         self,
         scores: Array,
         margin: Floats,
-        stratum: int,
-        resolve: Callable[[Ints, Ints], tuple[Ints, Ints, Floats]],
+        resolve: Callable[[Ints, Ints], tuple[Ints, Ints, Floats, Ints]],
         axis: Literal[0, 1] = 0,
-    ) -> tuple[Ints, Ints]:
-        """Count a tile; return the rows and columns that were in doubt."""
+        tile: Tile | None = None,
+    ) -> None:
+        """Count scores; the columns are all in the first stratum, or in those of a tile."""
         low, high = self._around(margin, scores.dtype)
-        placed = self._kernels.place(scores, low, high, self._start, axis)
-        self._counter.add_bins(self.queries, placed.bins, stratum)
+        edges, strata = (tile.edges, tile.strata) if tile is not None else (None, _FIRST)
+        placed = self._kernels.place(scores, low, high, self._start, axis, edges)
+        self._counter.add_bins(self.queries, placed.bins, strata)
         if len(placed.row):
-            self._counter.add_exact(*resolve(placed.row, placed.column), stratum)
-        return placed.row, placed.column
+            self._counter.add_exact(*resolve(placed.row, placed.column))
 
     def _around(self, margin: Floats, kind: Any) -> tuple[Array, Array]:
         """Return the bounds of the thresholds, rounded outwards; kept for the next tile."""
@@ -91,10 +131,11 @@ class TileCounter:
         asking: npt.NDArray[np.bool_],
         counter: Counter,
         blocks: Sequence[slice],
+        columns: Ints,
     ) -> None:
         self._source, self._groups, self._counter = source, groups, counter
         self._asking = asking
-        self._judged = judged
+        self._offsets, self._place = judged.among(columns)
         self._lines = [Lines(groups, block, counter, source.kernels) for block in blocks]
 
     def prepare(self, number: int) -> Any:
@@ -120,8 +161,7 @@ class TileCounter:
         The judged pairs are the same in both directions.
         """
         ours, theirs = self._lines[one], self._lines[other]
-        tiles = [Tile(np.arange(lines.queries.start, lines.queries.stop), 0)
-                 for lines in (ours, theirs)]  # fmt: skip
+        tiles = [_one_stratum(lines.queries) for lines in (ours, theirs)]
         found = self._source.tile(blocks[one], blocks[other], buffer)
         found.scores[self._judged_in(ours.queries, tiles[1])] = -np.inf
         self._count_lines(ours, tiles[1], blocks[one], blocks[other], found, 0)
@@ -135,20 +175,25 @@ class TileCounter:
         """Count a tile for the queries on one of its axes, the items are on the other."""
         margin = found.column_margin if axis else found.row_margin
 
-        def resolve(row: Ints, column: Ints) -> tuple[Ints, Ints, Floats]:
+        def resolve(row: Ints, column: Ints) -> tuple[Ints, Ints, Floats, Ints]:
             line, place = (column, row) if axis else (row, column)
-            query, item = line + lines.queries.start, tile.items[place]
+            query, item, stratum = (
+                line + lines.queries.start, tile.items[place], tile.stratum_of(place)
+            )  # fmt: skip
             crowded = len(row) > self._source.kernels.SHARE_FOR_DOUBLE * found.scores.size
             if crowded and not self._source.exact and found.scores.dtype != np.float64:
-                open_ = self._settle(lines, tile.stratum, ours, theirs, row, column, axis)
-                row, column, query, item = row[open_], column[open_], query[open_], item[open_]
-            return query, item, self._source.exactly(ours, theirs, row, column)
+                open_ = self._settle(lines, stratum, ours, theirs, row, column, axis)
+                row, column, query, item, stratum = (
+                    array[open_] for array in (row, column, query, item, stratum)
+                )
+            return query, item, self._source.exactly(ours, theirs, row, column), stratum
 
-        self._offer_top(lines.queries, tile, ours, theirs, found.scores, margin, axis)
-        lines.count(found.scores, margin, tile.stratum, resolve, axis)
+        exactly = partial(self._source.exactly, ours, theirs)
+        self._offer_top(lines.queries, tile, exactly, found.scores, margin, axis)
+        lines.count(found.scores, margin, resolve, axis, tile)
 
     def _settle(
-        self, lines: Lines, stratum: int, ours: Any, theirs: Any, row: Ints, column: Ints,
+        self, lines: Lines, stratum: Ints, ours: Any, theirs: Any, row: Ints, column: Ints,
         axis: Literal[0, 1],
     ) -> npt.NDArray[np.bool_]:  # fmt: skip
         """Count what a product in float64 decides; return what is in doubt still."""
@@ -158,37 +203,38 @@ class TileCounter:
         margin = (wide.column_margin if axis else wide.row_margin)[line]
         query = line + lines.queries.start
         start, end = self._groups.start[query], self._groups.start[query + 1]
-        surely = bisect(self._groups.score, start, end, np.nextafter(value - margin, -np.inf))
-        perhaps = bisect(self._groups.score, start, end, np.nextafter(value + margin, np.inf))
+        bisect, threshold = self._source.kernels.bisect, self._groups.score
+        surely = bisect(threshold, start, end, np.nextafter(value - margin, -np.inf))
+        perhaps = bisect(threshold, start, end, np.nextafter(value + margin, np.inf))
         open_ = surely != perhaps
         sure = ~open_
-        self._counter.add_placed(query[sure], (surely - start)[sure], stratum)
+        self._counter.add_placed(query[sure], (surely - start)[sure], stratum[sure])
         return np.asarray(open_)
 
     def _judged_in(self, queries: slice, tile: Tile) -> tuple[Ints, Ints]:
         """Return row and column of the judged pairs in a tile of scores."""
-        item, offsets = self._judged.item, self._judged.offsets
-        first, last = tile.items[0], tile.items[-1]
-        start = offsets[queries.start : queries.stop]
-        end = offsets[queries.start + 1 : queries.stop + 1]
-        low = bisect(item, start, end, np.full(len(start), first))
-        size = bisect(item, low, end, np.full(len(start), last + 1)) - low
-        row, pairs = np.repeat(np.arange(len(start)), size), ranges(low, size)
-        if last - first + 1 == len(tile.items):
-            return row, item[pairs] - first
-        column = np.searchsorted(tile.items, item[pairs])
-        inside = tile.items[column] == item[pairs]
-        return row[inside], column[inside]
+        start = self._offsets[queries.start : queries.stop]
+        end = self._offsets[queries.start + 1 : queries.stop + 1]
+        bisect, stop = self._source.kernels.bisect, tile.start + len(tile.items)
+        low = bisect(self._place, start, end, np.full(len(start), tile.start))
+        size = bisect(self._place, low, end, np.full(len(start), stop)) - low
+        return np.repeat(np.arange(len(start)), size), self._place[ranges(low, size)] - tile.start
 
     def _offer_top(
-        self, queries: slice, tile: Tile, ours: Any, theirs: Any, scores: Array, margin: Floats,
+        self, queries: slice, tile: Tile, exactly: Exactly, scores: Array, margin: Floats,
         axis: Literal[0, 1],
     ) -> None:  # fmt: skip
         """Offer what may belong to the top lists, scored canonically."""
+        asking = self._asking[queries][:, tile.strata]
+        if len(tile.strata) > 1 and not asking.all():  # queries that leave some strata out
+            for own, part in tile.parts():
+                self._offer_top(queries, part, partial(_shifted, exactly, own.start),
+                                scores[:, own], margin, axis)  # fmt: skip
+            return
         k = self._counter.top_item.shape[1]
         best = scores.max(axis=1 - axis)
         floor = self._counter.floor_of_top(queries) - margin
-        asking = self._asking[queries, tile.stratum] & (best > -np.inf)
+        asking = asking[:, 0] & (best > -np.inf)
         alive = np.flatnonzero(asking & (best >= downwards(floor, scores.dtype)))
         if not len(alive):
             return
@@ -200,13 +246,17 @@ class TileCounter:
         np.maximum(least, np.finfo(scores.dtype).min, out=least)
         row, column = self._source.kernels.at_least(scores, least, axis)
         line, place = (column, row) if axis else (row, column)
-        score = self._source.exactly(ours, theirs, row, column)
+        score = exactly(row, column)
         self._counter.add_top(line + queries.start, tile.items[place], score)
 
     def _offer_negatives(self, tile: Tile, queries: slice, found: TileScores) -> None:
         """Offer what may belong to the pooled largest negative scores, scored canonically."""
-        rows = np.flatnonzero(self._asking[queries, tile.stratum])
+        asks = self._asking[queries][:, tile.strata]
+        rows = np.flatnonzero(asks.any(axis=1))
         part, margin = found.scores[rows], found.row_margin[rows]
+        if not asks[rows].all():
+            dropped = np.repeat(~asks[rows], np.diff(tile.edges), axis=1)
+            part = np.where(dropped, np.array(-np.inf, part.dtype), part)
         wanted = self._counter.pairs_kept
         floor = np.full(len(rows), self._counter.floor_of_negatives) - margin
         if part.size > wanted:
@@ -215,6 +265,17 @@ class TileCounter:
         place, column = np.nonzero((part >= floor[:, None]) & (part > -np.inf))
         query, item = rows[place] + queries.start, tile.items[column]
         self._counter.add_negatives(self._source.pairs(query, item))
+
+
+def _shifted(exactly: Exactly, by: int, row: Ints, column: Ints) -> Floats:
+    """Score places whose columns are counted from a later one."""
+    return exactly(row, column + by)
+
+
+def _one_stratum(rows: slice) -> Tile:
+    """Return consecutive rows as a tile."""
+    edges = np.array([0, rows.stop - rows.start])
+    return Tile(rows.start, np.arange(rows.start, rows.stop), edges, _FIRST)
 
 
 def _kth_largest(lines: Array, k: int) -> Array:

@@ -20,7 +20,7 @@ from reid_vpr_eval.ranking.counting import Counter
 from reid_vpr_eval.ranking.counts import Counts
 from reid_vpr_eval.ranking.groups import best_members, count_groups
 from reid_vpr_eval.ranking.judged import Groups, Judged, best_positive, order_of
-from reid_vpr_eval.ranking.kernels import kernels_for
+from reid_vpr_eval.ranking.kernels import kernels_for, plain
 from reid_vpr_eval.ranking.layout import Layout, fingerprint, judged_sizes
 from reid_vpr_eval.ranking.lists import count_lists, found_scores
 from reid_vpr_eval.ranking.ranking import Ranking
@@ -154,8 +154,9 @@ class Task:
 
     def count(self, part: Part, finished: Finished = lambda: None) -> Counts:
         """Count the gallery rows of a slice; `finished` is called after each tile."""
+        kernels = plain if self.source is None else self.source.kernels
         counter = Counter(self.judged, self._groups, self.tie, len(self.layout.names),
-                          max(1, self.top_k), self.pairs_kept)  # fmt: skip
+                          max(1, self.top_k), self.pairs_kept, kernels.bisect)  # fmt: skip
         columns = self.layout.columns(part)
         asking, kept = self._asking, self.layout.kept
         if self.source is None:
@@ -192,7 +193,8 @@ class Task:
         square = self._squared(columns)
         step = sizes.square if square else -(-n_query // -(-n_query // sizes.rows))
         blocks = [slice(a, min(a + step, n_query)) for a in range(0, n_query, step)]
-        run = TileCounter(source, self.judged, self._groups, self._asking, counter, blocks)
+        run = TileCounter(source, self.judged, self._groups, self._asking, counter, blocks,
+                          columns)  # fmt: skip
         prepared: list[Any] = [None] * len(blocks)
 
         def prepare(number: int, _: Any) -> None:

@@ -56,9 +56,14 @@ class Kernels(Protocol):
         """Return rows and columns of the scores that reach the least one of their line."""
         ...
 
+    def bisect(self, values: Array, start: Ints, end: Ints, wanted: Array, /) -> Ints:
+        """Return, in each ascending segment, the first position with a value >= wanted."""
+        ...
+
     def place(
-        self, scores: Array, low: Array, high: Array, start: Ints, axis: Literal[0, 1] = 0, /
-    ) -> Placed:
+        self, scores: Array, low: Array, high: Array, start: Ints, axis: Literal[0, 1] = 0,
+        edges: Ints | None = None, /,
+    ) -> Placed:  # fmt: skip
         """Place the scores of a tile among the thresholds of its lines."""
         ...
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from reid_vpr_eval.ranking.kernels import plain
 from reid_vpr_eval.ranking.kernels.plain import Placed
 
-__all__ = ["at_least", "lengths", "pair_scores", "place", "unit"]
+__all__ = ["at_least", "bisect", "lengths", "pair_scores", "place", "unit"]
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
@@ -68,27 +68,55 @@ def at_least(scores: Array, least: Array, axis: Literal[0, 1] = 0) -> tuple[Ints
         size = found
 
 
-def place(scores: Array, low: Array, high: Array, start: Ints, axis: Literal[0, 1] = 0) -> Placed:
+def bisect(values: Array, start: Ints, end: Ints, wanted: Array) -> Ints:
+    """Return, in each ascending segment, the first position with a value >= wanted."""
+    out = np.empty(len(start), np.int64)
+    _bisect(values, start, end, wanted, out)
+    return out
+
+
+def place(
+    scores: Array, low: Array, high: Array, start: Ints, axis: Literal[0, 1] = 0,
+    edges: Ints | None = None,
+) -> Placed:  # fmt: skip
     """Place the scores of a tile among the thresholds of its lines."""
     n_lines = len(start) - 1
     if axis == 1 and len(low) >= _MANY * n_lines:
         placed = place(np.ascontiguousarray(scores.T), low, high, start)
         return Placed(placed.bins, placed.column, placed.row)
+    bounds = np.array([0, scores.shape[1]]) if edges is None else edges
     lowest = np.full(n_lines, np.inf, low.dtype)
     has = np.flatnonzero(np.diff(start))
     lowest[has] = low[start[has]]
     table = np.zeros(_BUCKETS * int(np.diff(start).max(initial=0)) + 2, np.int32)
     size = _FIRST_GUESS
     while True:
-        bins = np.zeros(len(low) + n_lines, np.int64)
+        bins = np.zeros((len(bounds) - 1, len(low) + n_lines), np.uint32)
         row, column = np.empty(size, np.int64), np.empty(size, np.int64)
         if axis == 0:
-            found = _place_rows(scores, lowest, low, high, start, bins, row, column, table)
+            found = _place_rows(
+                scores, lowest, low, high, start, bounds, bins, row, column, table
+            )
         else:
-            found = _place_columns(scores, lowest, low, high, start, bins, row, column)
+            found = _place_columns(scores, lowest, low, high, start, bins[0], row, column)
         if found <= size:
             return Placed(bins, row[:found], column[:found])
         size = found
+
+
+@compiled
+def _bisect(
+    values: Array, start: Ints, end: Ints, wanted: Array, out: Ints
+) -> None:  # pragma: no cover
+    for k in range(len(start)):
+        low, high = start[k], end[k]
+        while low < high:
+            middle = (low + high) // 2
+            if values[middle] < wanted[k]:
+                low = middle + 1
+            else:
+                high = middle
+        out[k] = low
 
 
 @compiled
@@ -285,44 +313,46 @@ def _above_by_table(
 
 @compiled
 def _place_rows(
-    scores: Array, lowest: Array, low: Array, high: Array, start: Ints, bins: Ints, row: Ints,
-    column: Ints, table: npt.NDArray[np.int32],
+    scores: Array, lowest: Array, low: Array, high: Array, start: Ints, edges: Ints, bins: Array,
+    row: Ints, column: Ints, table: npt.NDArray[np.int32],
 ) -> int:  # pragma: no cover  # fmt: skip
     found = 0
-    width = scores.shape[1]
     held = np.empty(_STRETCH, np.int64)
     for i in range(scores.shape[0]):
         floor = lowest[i]
         begin, end = start[i], start[i + 1]
+        if begin == end:
+            continue
         many = end - begin >= _MANY
         n_buckets = _BUCKETS * (end - begin)
         scale = _fill_table(table, n_buckets, low, begin, end) if many else -1.0
-        for first in range(0, width, _STRETCH):
-            last = min(first + _STRETCH, width)
-            if not _n_reaching_one(scores[i, first:last], floor):
-                continue
-            n_held = 0
-            for j in range(first, last):  # first which ones, then where: fewer wrong guesses
-                held[n_held] = j
-                n_held += scores[i, j] >= floor
-            for k in range(n_held):
-                value = scores[i, held[k]]
-                if scale >= 0:
-                    above = _above_by_table(low, begin, floor, value, scale, table, n_buckets)
-                else:
-                    above = _above(low, begin, end, value)
-                if high[begin + above - 1] >= value:
-                    if found < len(row):
-                        row[found], column[found] = i, held[k]
-                    found += 1
-                else:
-                    bins[begin + i + above] += 1
+        for part in range(len(edges) - 1):
+            for first in range(edges[part], edges[part + 1], _STRETCH):
+                last = min(first + _STRETCH, edges[part + 1])
+                if not _n_reaching_one(scores[i, first:last], floor):
+                    continue
+                n_held = 0
+                for j in range(first, last):  # first which ones, then where: fewer wrong guesses
+                    held[n_held] = j
+                    n_held += scores[i, j] >= floor
+                for k in range(n_held):
+                    value = scores[i, held[k]]
+                    if scale >= 0:
+                        above = _above_by_table(low, begin, floor, value, scale, table, n_buckets)
+                    else:
+                        above = _above(low, begin, end, value)
+                    if high[begin + above - 1] >= value:
+                        if found < len(row):
+                            row[found], column[found] = i, held[k]
+                        found += 1
+                    else:
+                        bins[part, begin + i + above] += np.uint32(1)
     return found
 
 
 @compiled
 def _place_columns(
-    scores: Array, lowest: Array, low: Array, high: Array, start: Ints, bins: Ints, row: Ints,
+    scores: Array, lowest: Array, low: Array, high: Array, start: Ints, bins: Array, row: Ints,
     column: Ints,
 ) -> int:  # pragma: no cover  # fmt: skip
     found = 0
@@ -346,5 +376,5 @@ def _place_columns(
                         row[found], column[found] = i, j
                     found += 1
                 else:
-                    bins[begin + j + above] += 1
+                    bins[begin + j + above] += np.uint32(1)
     return found

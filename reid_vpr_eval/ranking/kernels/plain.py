@@ -8,6 +8,7 @@ one below `low` surely below, and one in between is in doubt.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -15,13 +16,14 @@ import numpy.typing as npt
 
 from reid_vpr_eval.ranking import canonical
 
-__all__ = ["Placed", "at_least", "lengths", "pair_scores", "place", "unit"]
+__all__ = ["Placed", "at_least", "bisect", "lengths", "pair_scores", "place", "unit"]
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
 
 SHARE_FOR_DOUBLE = 0.04
 _SHARE_TO_SORT = 0.35
+_NARROW = 128  # columns of a part below which to sort it does not pay
 
 lengths = canonical.norms
 unit = canonical.unit
@@ -32,14 +34,15 @@ class Placed(NamedTuple):
 
     Attributes
     ----------
-    bins : int64 array (n_thresholds + n_lines,)
+    bins : whole numbers (n_parts, n_thresholds + n_lines)
         For a line with thresholds ``start[i]:start[i + 1]``, bin ``start[i] + i + k`` holds how
-        many scores are surely above exactly k of them; those above none are not counted.
+        many scores of a part of the tile are surely above exactly k of them; those above none
+        are not counted.
     row, column : int64 arrays
         The scores in doubt, which no bin holds.
     """
 
-    bins: Ints
+    bins: Array
     row: Ints
     column: Ints
 
@@ -61,23 +64,49 @@ def at_least(scores: Array, least: Array, axis: Literal[0, 1] = 0) -> tuple[Ints
     return row, column
 
 
-def place(scores: Array, low: Array, high: Array, start: Ints, axis: Literal[0, 1] = 0) -> Placed:
-    """Place the scores of a tile among the thresholds of its lines."""
+def bisect(values: Array, start: Ints, end: Ints, wanted: Array) -> Ints:
+    """Return, in each ascending segment, the first position with a value >= wanted."""
+    low, high = start.copy(), end.copy()
+    steps = int((end - start).max()).bit_length() if len(start) else 0
+    for _ in range(steps):
+        open_ = low < high
+        middle = (low + high) // 2
+        smaller = np.zeros(len(low), bool)
+        smaller[open_] = values[middle[open_]] < wanted[open_]
+        low = np.where(open_ & smaller, middle + 1, low)
+        high = np.where(open_ & ~smaller, middle, high)
+    return low
+
+
+def place(
+    scores: Array, low: Array, high: Array, start: Ints, axis: Literal[0, 1] = 0,
+    edges: Ints | None = None,
+) -> Placed:  # fmt: skip
+    """Place the scores of a tile among the thresholds of its lines.
+
+    Where lines are rows, columns between two of the `edges` (n_parts + 1,) are a part.
+    """
     n_lines = len(start) - 1
+    bounds = np.array([0, scores.shape[1]]) if edges is None else edges
     lowest = np.full(n_lines, np.inf, low.dtype)
     has = np.flatnonzero(np.diff(start))
     lowest[has] = low[start[has]]
     passing = scores >= (lowest[:, None] if axis == 0 else lowest)
-    if np.count_nonzero(passing) > _SHARE_TO_SORT * passing.size:
+    wide = scores.size > _NARROW * len(bounds) * n_lines
+    if wide and np.count_nonzero(passing) > _SHARE_TO_SORT * passing.size:
         lines = scores if axis == 0 else np.ascontiguousarray(scores.T)
-        return _place_sorted(lines, passing, low, high, start, axis)
+        return _place_sorted(lines, passing, low, high, start, axis, bounds)
     row, column = np.divmod(np.flatnonzero(passing), scores.shape[1])
     line = row if axis == 0 else column
     value = scores[row, column]
     above = np.searchsorted(_keys(np.repeat(np.arange(n_lines), np.diff(start)), low),
                             _keys(line, value), side="right")  # fmt: skip
     doubtful = high[np.maximum(above - 1, 0)] >= value
-    bins = np.bincount((above + line)[~doubtful], minlength=len(low) + n_lines)
+    bin_ = above + line
+    n_parts, n_bins = len(bounds) - 1, len(low) + n_lines
+    if n_parts > 1:
+        bin_ += (np.repeat(np.arange(n_parts), np.diff(bounds)) * n_bins)[column]
+    bins = np.bincount(bin_[~doubtful], minlength=n_parts * n_bins).reshape(n_parts, n_bins)
     return Placed(bins, row[doubtful], column[doubtful])
 
 
@@ -94,20 +123,28 @@ def _keys(line: Ints, value: Array) -> Array:
 
 
 def _place_sorted(
-    lines: Array, passing: Array, low: Array, high: Array, start: Ints, axis: Literal[0, 1]
-) -> Placed:
+    lines: Array, passing: Array, low: Array, high: Array, start: Ints, axis: Literal[0, 1],
+    edges: Ints,
+) -> Placed:  # fmt: skip
     """Place scores by sorting each line: better where many are above some threshold."""
-    bins = np.zeros(len(low) + len(lines), np.int64)
+    bins = np.zeros((len(edges) - 1, len(low) + len(lines)), np.int64)
     rows, columns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     some = np.flatnonzero(passing.any(axis=1 - axis))
+    parts = [(0, slice(None))]
+    if len(edges) > 2:
+        parts = [(k, slice(*cut)) for k, cut in enumerate(pairwise(edges.tolist()))]
     for line in some.tolist():
         group = slice(start[line], start[line + 1])
-        ascending = np.sort(lines[line])
-        surely = len(ascending) - ascending.searchsorted(high[group], side="right")
-        perhaps = len(ascending) - ascending.searchsorted(low[group], side="left")
-        inside = np.maximum(surely - np.append(perhaps[1:], 0), 0)
-        bins[group.start + line + 1 : group.stop + line + 1] = inside
-        if inside.sum() < perhaps[0]:
+        place = slice(group.start + line + 1, group.stop + line + 1)
+        in_doubt = 0
+        for part, columns_of in parts:
+            ascending = np.sort(lines[line, columns_of])
+            surely = len(ascending) - ascending.searchsorted(high[group], side="right")
+            perhaps = len(ascending) - ascending.searchsorted(low[group], side="left")
+            inside = np.maximum(surely - np.append(perhaps[1:], 0), 0)
+            bins[part, place] = inside
+            in_doubt += perhaps[0] - inside.sum()
+        if in_doubt:
             value = lines[line]
             found = np.flatnonzero(value >= low[group.start])
             above = low[group].searchsorted(value[found], side="right")
