@@ -28,6 +28,7 @@ _HOME = {
     "ScoreError": "errors",
     "ScoreMatrix": "scores",
     "ann_recall": "metrics.neighbours",
+    "compare": "studies.comparison",
     "compute": "metrics",
     "evaluate": "evaluation",
     "list_protocols": "protocol",

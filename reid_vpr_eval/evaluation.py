@@ -407,6 +407,8 @@ def _inputs(query: Samples, gallery: Samples, scores: Scores) -> dict[str, Any]:
     inputs: dict[str, Any] = {
         "query": query.fingerprint(),
         "gallery": gallery.fingerprint(),
+        "query_in_any_order": query.fingerprint(ordered=False),
+        "gallery_in_any_order": gallery.fingerprint(ordered=False),
         "scores_fingerprint": scores.fingerprint(),
         "scores": {
             "matrix": "a matrix of similarities" if getattr(scores, "higher_is_better", True)
