@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.errors import NotCountedError
-from reid_vpr_eval.ranking.counting import bisect
+from reid_vpr_eval.ranking.counting import Bisect
 from reid_vpr_eval.ranking.histograms import Histograms, Tally
 from reid_vpr_eval.ranking.judged import Groups, Judged
 from reid_vpr_eval.ranking.layout import Layout
@@ -257,24 +257,26 @@ class _Part:
         """Return how many thresholds each score is above, and whether it ties with the next."""
         groups = self._counter.groups
         start, end = groups.start[row + rows.start], groups.start[row + rows.start + 1]
-        place, open_ = self._sure(tile, row, column, start, end)
+        bisect = source.kernels.bisect
+        place, open_ = self._sure(bisect, tile, row, column, start, end)
         crowded = np.count_nonzero(open_) > source.kernels.SHARE_FOR_DOUBLE * tile.scores.size
         if crowded and not source.exact and tile.scores.dtype != np.float64:
             wide = source.tile(ours, theirs, double=True)
             left = np.flatnonzero(open_)
-            place[left], open_[left] = self._sure(wide, row[left], column[left], start[left],
-                                                  end[left])  # fmt: skip
+            place[left], open_[left] = self._sure(bisect, wide, row[left], column[left],
+                                                  start[left], end[left])  # fmt: skip
         left = np.flatnonzero(open_)
         tie = np.zeros(len(row), bool)
         if len(left):
             score = source.exactly(ours, theirs, row[left], column[left])
-            place[left] = at = bisect(groups.score, start[left], end[left], score)
+            at = bisect(groups.score, start[left], end[left], score)
+            place[left] = at
             inside = at < end[left]
             tie[left[inside]] = groups.score[at[inside]] == score[inside]
         return place - start, tie
 
     def _sure(
-        self, tile: TileScores, row: Ints, column: Ints, start: Ints, end: Ints
+        self, bisect: Bisect, tile: TileScores, row: Ints, column: Ints, start: Ints, end: Ints
     ) -> tuple[Ints, Bools]:
         """Return the place of each score among the thresholds, and which ones are in doubt."""
         value = tile.scores[row, column].astype(np.float64)

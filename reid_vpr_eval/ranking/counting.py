@@ -14,7 +14,7 @@ from reid_vpr_eval.ranking.judged import Groups, Judged
 from reid_vpr_eval.ranking.kernels import plain
 from reid_vpr_eval.relevance.pairs import ranges
 
-__all__ = ["Counter"]
+__all__ = ["Bisect", "Counter"]
 
 Bisect: TypeAlias = Callable[
     [npt.NDArray[Any], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[Any]],
