@@ -30,6 +30,7 @@ _HOME = {
     "ann_recall": "metrics.neighbours",
     "compare": "studies.comparison",
     "compute": "metrics",
+    "distractor_curve": "studies.distractors",
     "evaluate": "evaluation",
     "list_protocols": "protocol",
     "load_protocol": "protocol",

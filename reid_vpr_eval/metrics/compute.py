@@ -21,8 +21,8 @@ from reid_vpr_eval.ranking import Ranking
 from reid_vpr_eval.relevance.pairs import NoPositive
 
 __all__ = [
-    "TIES", "MetricValues", "Values", "chance", "chance_values", "compute", "exact_mean", "rsum",
-    "view_of",
+    "TIES", "MetricValues", "Values", "chance", "chance_values", "compute", "decreed", "exact_mean",
+    "policy_of", "rsum", "view_of",
 ]  # fmt: skip
 
 #: How equal scores may be read.
@@ -86,7 +86,7 @@ class Values(MetricValues):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Policy:
+class Policy:
     """Which queries are in the mean, and which have a value by decree."""
 
     evaluated: npt.NDArray[np.bool_]
@@ -148,7 +148,7 @@ def compute(
     """
     names = [parse(name) for name in ([metrics] if isinstance(metrics, str) else metrics)]
     view = view_of(ranking, ties)
-    policy = _policy(ranking, view.reading, no_positive or ranking.no_positive, missing_query)
+    policy = policy_of(ranking, view.reading, no_positive or ranking.no_positive, missing_query)
     per_query: dict[str, Floats] = {}
     values: dict[str, float] = {}
     for name in names:
@@ -159,7 +159,7 @@ def compute(
         view.unknown[:] = False
         found = name.apply(view, ranking.n_gallery_ranked)
         _check_retrieved(name, view, policy, unretrieved)
-        per_query[str(name)] = _apply(name, found, policy)
+        per_query[str(name)] = decreed(name, found, policy)
         values[str(name)] = _aggregate(name, per_query[str(name)], view, policy)
     return Values(values, per_query, policy.evaluated)
 
@@ -229,7 +229,7 @@ def chance_values(
 ) -> Values:
     """Return the expectation of each metric without information, for every query and the mean."""
     reading = Reading.of(ranking).at_random()
-    policy = _policy(ranking, reading, no_positive or ranking.no_positive, "zero")
+    policy = policy_of(ranking, reading, no_positive or ranking.no_positive, "zero")
 
     def grouped(column: str) -> View:
         _check_group(ranking, column)
@@ -241,7 +241,7 @@ def chance_values(
     values: dict[str, float] = {}
     for name in map(parse, metrics):
         found = name.apply(view, ranking.n_gallery_ranked)
-        per_query[str(name)] = _apply(name, found, policy)
+        per_query[str(name)] = decreed(name, found, policy)
         values[str(name)] = _aggregate(name, per_query[str(name)], view, policy)
     return Values(values, per_query, policy.evaluated)
 
@@ -256,9 +256,10 @@ def rsum(first: Mapping[str, float], second: Mapping[str, float]) -> float:
     return 100 * math.fsum(side[f"CMC@{k}"] for side in (first, second) for k in (1, 5, 10))
 
 
-def _policy(
+def policy_of(
     ranking: Ranking, reading: Reading, no_positive: NoPositive, missing_query: Missing
-) -> _Policy:
+) -> Policy:
+    """Return which queries are in a mean, and which have a value by decree."""
     if no_positive not in ("skip", "zero", "one", "error"):
         raise NotCountedError(
             f"no_positive = {no_positive!r}: one of skip, zero, one, error is needed"
@@ -289,10 +290,10 @@ def _policy(
     zero = absent | (lone if no_positive == "zero" else False)
     # One past the end; where nothing was returned, past the end of the gallery.
     end = np.where(ranking.depth == 0, ranking.n_gallery_ranked, reading.size) + 1.0
-    return _Policy(evaluated, np.asarray(zero), lone & (no_positive == "one"), end)
+    return Policy(evaluated, np.asarray(zero), lone & (no_positive == "one"), end)
 
 
-def _check_retrieved(name: MetricName, view: View, policy: _Policy, unretrieved: str) -> None:
+def _check_retrieved(name: MetricName, view: View, policy: Policy, unretrieved: str) -> None:
     unknown = view.unknown & policy.evaluated & ~policy.zero
     if unretrieved not in ("error", "zero"):
         raise NotCountedError(f"unretrieved = {unretrieved!r}: one of error, zero is needed")
@@ -304,7 +305,7 @@ def _check_retrieved(name: MetricName, view: View, policy: _Policy, unretrieved:
         )
 
 
-def _apply(name: MetricName, found: Floats, policy: _Policy) -> Floats:
+def decreed(name: MetricName, found: Floats, policy: Policy) -> Floats:
     """Put in what the policies decree."""
     is_rank = name.metric.is_rank
     values = np.where(policy.zero, policy.end if is_rank else 0.0, found)
@@ -312,7 +313,7 @@ def _apply(name: MetricName, found: Floats, policy: _Policy) -> Floats:
     return np.where(policy.evaluated, values, np.nan)
 
 
-def _aggregate(name: MetricName, values: Floats, view: View, policy: _Policy) -> float:
+def _aggregate(name: MetricName, values: Floats, view: View, policy: Policy) -> float:
     if name.metric.aggregate == "median":
         return _median_rank(view, policy, name.every_option["form"])
     return exact_mean(values[policy.evaluated])
@@ -327,7 +328,7 @@ def exact_mean(values: Floats) -> float:
     return math.fsum(values.tolist()) / len(values)
 
 
-def _median_rank(view: View, policy: _Policy, form: str) -> float:
+def _median_rank(view: View, policy: Policy, form: str) -> float:
     """Return the mean of the smallest k with CMC@k >= 1/2 and the smallest with > 1/2.
 
     Or only the first of these (crossing), or their mean rounded down (floor).

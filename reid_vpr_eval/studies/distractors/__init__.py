@@ -1,0 +1,6 @@
+"""Distractor studies: every number at every gallery size, from one ranking."""
+
+from reid_vpr_eval.studies.distractors.curve import distractor_curve
+from reid_vpr_eval.studies.distractors.pairs import Pairs, read_pairs
+
+__all__ = ["Pairs", "distractor_curve", "read_pairs"]

@@ -1,0 +1,276 @@
+"""The distractor curve: every metric at every gallery size, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from reid_vpr_eval.errors import NotCountedError, name_some
+from reid_vpr_eval.metrics.compute import decreed, exact_mean, policy_of
+from reid_vpr_eval.metrics.grammar import MetricName, parse
+from reid_vpr_eval.ranking import Ranking
+from reid_vpr_eval.relevance.pairs import NoPositive
+from reid_vpr_eval.studies.distractors.drawn import Drawn
+from reid_vpr_eval.studies.distractors.pairs import Pairs, PoolPositives, Strata, read_pairs
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["CURVE_COLUMNS", "CurvePoint", "curve_points", "distractor_curve", "log_sizes"]
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+CURVE_COLUMNS = ("size", "gallery", "metric", "value", "sd", "low", "high", "kind")
+
+
+def distractor_curve(
+    ranking: Ranking,
+    sizes: Sequence[int] | None = None,
+    metrics: Sequence[str | MetricName] | str = ("mAP", "CMC@1"),
+    *,
+    base: Strata = "positives",
+    pool: Strata = "negatives",
+    forecast: bool = False,
+    no_positive: NoPositive | None = None,
+    pool_positives: PoolPositives = "error",
+) -> pd.DataFrame:
+    """Return the exact mean of metrics over all draws of distractors, at any gallery sizes.
+
+    The base gallery is fixed; `size` items of the pool are drawn without replacement. The
+    mean over all draws is computed from where each positive stands in the base and how many
+    pool items stand above it or tie with it: nothing is sampled, nothing is scored again.
+
+    Parameters
+    ----------
+    ranking : Ranking
+        Of base and pool together, complete; with ``strata=`` where these are strata.
+    sizes : sequence of int, optional
+        Distractors drawn, from 0 to the size of the pool; by default about 50 sizes at equal
+        steps of the logarithm.
+    metrics : sequence of str
+        Means over queries in the grammar ``NAME[@k][(option=value)]``. A cut-off in percent
+        follows the gallery at each size, where base and pool are strata.
+    base : str or sequence of str
+        "positives": each query's own positives and nothing else; or names of strata.
+    pool : str or sequence of str
+        "negatives": the negatives outside the base, each query's own, so that a query draws
+        n = min(size, N) of its N; or names of strata, drawn from for all queries at once.
+        Judged negatives count where they lie; a row that a query ignores counts in N and is
+        never above.
+    forecast : bool
+        Go beyond the pool by a model, with rows of the kind "forecast".
+    no_positive : {"skip", "zero", "one", "error"}, optional
+        What a query without a positive in the base scores; by default what its relevance says.
+    pool_positives : {"error", "keep", "ignore"}
+        What positives are that lie in the pool, see :func:`read_pairs`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns size, gallery (base + size; for bases of each query's own the mean over
+        queries, rounded), metric, value, sd (over draws), low, high (over queries), kind
+        ("exact" or "forecast").
+
+    Raises
+    ------
+    NotCountedError
+        If the ranking lacks what is asked for, a metric has no form from each positive's
+        rank, or a size lies beyond the pool.
+
+    Notes
+    -----
+    For rank 1 the form is Hurlbert's rarefaction (1971), in use for closed-set identification
+    at smaller galleries (R package ClassEx, CleaneX). Values are within 1e-12 of the exact
+    ones: what is left out of a hypergeometric law holds less than 1e-17.
+
+    Examples
+    --------
+    >>> from reid_vpr_eval import Relevance, ScoreMatrix, rank
+    >>> relevance = Relevance.from_pairs([0], [1], n_query=1, n_gallery=4)
+    >>> scores = ScoreMatrix([[0.9, 0.8, 0.5, 0.3]], higher_is_better=True)
+    >>> curve = distractor_curve(rank(scores, relevance), [0, 1, 3], ["mAP"])
+    >>> curve[["size", "gallery", "value"]].values.tolist()  # one of three is above
+    [[0.0, 1.0, 1.0], [1.0, 2.0, 0.8333333333333333], [3.0, 4.0, 0.5]]
+    """
+    import pandas as pd
+
+    if forecast:
+        raise NotCountedError("forecast=True is not there yet")
+    names = [parse(name) for name in ([metrics] if isinstance(metrics, str) else metrics)]
+    rows = [
+        (point.size, point.gallery, name, point.values[name], None, None, None, "exact")
+        for point in curve_points(
+            ranking, sizes, names, base=base, pool=pool, no_positive=no_positive,
+            pool_positives=pool_positives,
+        )
+        for name in point.values
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=list(CURVE_COLUMNS))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CurvePoint:
+    """All metrics at one size.
+
+    Attributes
+    ----------
+    size, gallery : int
+        Distractors drawn, and items in the gallery with them.
+    values : dict of str to float
+        The means.
+    per_query : dict of str to float64 array (n_query,)
+        NaN for queries that are not in the mean.
+    evaluated : bool array (n_query,)
+    """
+
+    size: int
+    gallery: int
+    values: dict[str, float]
+    per_query: dict[str, Floats]
+    evaluated: npt.NDArray[np.bool_]
+
+
+def curve_points(
+    ranking: Ranking,
+    sizes: Sequence[int] | None,
+    metrics: Sequence[str | MetricName],
+    *,
+    base: Strata = "positives",
+    pool: Strata = "negatives",
+    no_positive: NoPositive | None = None,
+    pool_positives: PoolPositives = "error",
+) -> Iterator[CurvePoint]:
+    """Yield the points of a distractor curve with the values of each query.
+
+    Parameters and errors are those of :func:`distractor_curve`.
+    """
+    names = [parse(name) for name in metrics]
+    for name in names:
+        _check_metric(name)
+
+    def read(graded: bool = False) -> Pairs:
+        return read_pairs(ranking, base, pool, pool_positives=pool_positives, graded=graded)
+
+    pairs = read()
+    if pairs.largest_size == 0:
+        raise NotCountedError(
+            f"the pool ({name_some(pairs.pool)}) is empty: there is no distractor to draw"
+        )
+    chosen = log_sizes(pairs.largest_size) if sizes is None else _checked(sizes, pairs)
+    view = _recorded(Drawn(pairs, lambda: read(graded=True)),
+                     [name for name in names if "%" not in name.k])  # fmt: skip
+    for size in chosen:
+        reading = replace(pairs.base_reading(), size=view.sizes_at(size))
+        policy = policy_of(ranking, reading, no_positive or ranking.no_positive, "zero")
+        gallery = _gallery(pairs, size, policy.evaluated)
+        view.answer(size)
+        per_query = {}
+        for name in names:
+            if "%" in name.k:
+                concrete = _at_gallery(name, pairs, gallery)
+                alone = _recorded(Drawn(pairs, lambda: read(graded=True)), [concrete])
+                alone.answer(size)
+                found = concrete.apply(alone, 0)
+            else:
+                found = name.apply(view, 0)
+            _check_sizes(name, pairs, size, policy.evaluated)
+            per_query[str(name)] = decreed(name, _at_most_one(name, found), policy)
+        values = {name: exact_mean(found[policy.evaluated]) for name, found in per_query.items()}
+        yield CurvePoint(size, gallery, values, per_query, policy.evaluated)
+
+
+def log_sizes(largest: int, steps: int = 48) -> list[int]:
+    """Return 0, `largest`, and whole numbers at about equal steps of the logarithm between.
+
+    >>> log_sizes(1000, 4)
+    [0, 1, 10, 100, 1000]
+    """
+    if largest < 1:
+        return [0]
+    between = np.geomspace(1, largest, steps).round().astype(int)
+    return [0, *sorted({*between.tolist(), largest})]
+
+
+def _at_most_one(name: MetricName, found: Floats) -> Floats:
+    """Take rounding off a share of 1."""
+    if name.metric.is_rank or name.name == "rsum":
+        return found
+    return np.where((found > 1) & (found < 1 + 1e-12), 1.0, found)
+
+
+def _recorded(view: Drawn, names: Sequence[MetricName]) -> Drawn:
+    view.record()
+    for name in names:
+        name.apply(view, 0)
+    return view
+
+
+def _check_metric(name: MetricName) -> None:
+    if name.metric.aggregate == "pooled":
+        raise NotCountedError(
+            f"{name} pools the scores of all queries, and is no mean over queries: the ranks of "
+            "positives do not give it at other gallery sizes"
+        )
+    if name.metric.aggregate == "median":
+        raise NotCountedError(
+            f"{name} is a median, and the mean over draws of a median is not a sum over queries: "
+            "take MeanR, or read off the curve of CMC@k where it passes one half"
+        )
+    if dict(name.options).get("by"):
+        raise NotCountedError(
+            f"{name} ranks groups of items, which are counted for the gallery as a whole and not "
+            "by strata: leave by= out, or rank each gallery with group="
+        )
+
+
+def _checked(sizes: Sequence[int], pairs: Pairs) -> list[int]:
+    chosen = [int(size) for size in sizes]
+    if any(size != given or size < 0 for size, given in zip(chosen, sizes, strict=True)):
+        raise NotCountedError(f"sizes are whole numbers from 0: {list(sizes)}")
+    beyond = [size for size in chosen if size > pairs.largest_size]
+    if beyond:
+        raise NotCountedError(
+            f"{beyond[0]} distractors cannot be drawn from a pool of {pairs.largest_size}: what "
+            "lies beyond the pool is a forecast by a model (forecast=True, --forecast)"
+        )
+    return chosen
+
+
+def _gallery(pairs: Pairs, size: int, evaluated: npt.NDArray[np.bool_]) -> int:
+    """Return base + size; for what differs by query, the mean over queries, rounded."""
+    drawn = float(pairs.drawn(size)[evaluated].mean()) if pairs.own_pool else size
+    base = pairs.base_rows
+    mean = float(pairs.base_size[evaluated].mean()) if base is None else base
+    return round(mean + drawn)
+
+
+def _at_gallery(name: MetricName, pairs: Pairs, gallery: int) -> MetricName:
+    if pairs.base_rows is None or pairs.own_pool:
+        raise NotCountedError(
+            f"{name}: a percentage of the gallery needs a gallery of one size for all queries, "
+            "and with base='positives' or pool='negatives' each query has one of its own: give "
+            "the cut-off as a number, or name strata"
+        )
+    return MetricName(name.name, str(name.cut(gallery)), name.options)
+
+
+def _check_sizes(
+    name: MetricName, pairs: Pairs, size: int, evaluated: npt.NDArray[np.bool_]
+) -> None:
+    """Refuse a division by the number of ranked items where that depends on the draw."""
+    if dict(name.options).get("divisor") not in ("min", "retrieved") or name.name != "P":
+        return
+    lost = pairs.pool_size - pairs.pool_kept
+    drawn = pairs.drawn(size)
+    varies = evaluated & (lost > 0) & (drawn > 0) & (drawn < pairs.pool_size)
+    short = pairs.base_size + np.maximum(drawn - lost, 0) < int(name.cut(1 << 62) or 0)
+    if (varies & short).any():
+        raise NotCountedError(
+            f"{name} at {size} distractors: how many items a query ranks depends on how many of "
+            "those that it ignores are drawn, and fewer than k may be left: take divisor=k, or "
+            "larger sizes"
+        )

@@ -1,0 +1,142 @@
+"""The view of a random draw: the same metrics, read when n distractors were drawn.
+
+A metric asks a view for a few things (:mod:`reid_vpr_eval.metrics.views`); all of them but
+one are sums over positives of functions of the positive's rank, and so have exact means over
+all draws from each positive's rank alone. What a metric asks for is written down once, then
+computed for one size after the other, all of it together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn
+
+import numpy as np
+
+from reid_vpr_eval.errors import NotCountedError
+from reid_vpr_eval.metrics.views import Cut, Floats, Ints, OfGrade, OfRank, View
+from reid_vpr_eval.studies.distractors.expectation import Asked, Expectations
+from reid_vpr_eval.studies.distractors.pairs import Pairs
+
+__all__ = ["Drawn"]
+
+
+class Drawn(View):
+    """The exact mean over all draws from the pool, and over all orders inside tie groups.
+
+    Parameters
+    ----------
+    pairs : Pairs
+        The positives.
+    graded : callable returning Pairs
+        Likewise with every graded item as a positive.
+    """
+
+    def __init__(self, pairs: Pairs, graded: Callable[[], Pairs]) -> None:
+        self._graded: list[Pairs] = []
+
+        def graded_pairs() -> Pairs:
+            if not self._graded:
+                self._graded.append(graded())
+            return self._graded[0]
+
+        super().__init__(pairs.base_reading(), lambda: graded_pairs().base_reading())
+        self._pairs, self._graded_pairs = pairs, graded_pairs
+        self._asked: list[tuple[bool, Asked]] = []
+        self._answers: list[Floats] | None = None
+        self._engines: dict[bool, Expectations] = {}
+
+    def record(self) -> None:
+        """Forget what was asked, and write down what is asked from now on."""
+        self._asked, self._answers, self._engines = [], None, {}
+
+    def answer(self, size: int) -> None:
+        """Compute all that was asked for one size; the same questions get their answers now."""
+        if not self._engines:
+            for graded in {which for which, _ in self._asked}:
+                pairs = self._graded_pairs() if graded else self._pairs
+                mine = [one for which, one in self._asked if which == graded]
+                self._engines[graded] = Expectations(pairs, mine)
+        found = {which: iter(engine.at(size)) for which, engine in self._engines.items()}
+        self._answers = [next(found[which]) for which, _ in self._asked][::-1]
+        self.size = self.sizes_at(size)
+
+    def sizes_at(self, size: int) -> Ints:
+        """Return how many items each query ranks at least; exact where it ignores none drawn."""
+        pairs = self._pairs
+        lost = pairs.pool_size - pairs.pool_kept
+        return np.asarray(pairs.base_size + np.maximum(pairs.drawn(size) - lost, 0))
+
+    def _ask(self, asked: Asked, *, graded: bool = False) -> Floats:
+        if self._answers is None:
+            self._asked.append((graded, asked))
+            return np.zeros(self.reading.n_query)
+        return self._answers.pop()
+
+    def any_hit(self, k: Cut) -> Floats:
+        """Return the chance of a positive among the first k: P(p_1 + A_1 <= k)."""
+        return self._ask(Asked("first", cut=k))
+
+    def hits(self, k: Cut) -> Floats:
+        """Return the mean number of positives among the first k."""
+        self._needs_all()
+        return self._ask(Asked("every", cut=k))
+
+    def alone(self, k: Cut) -> Floats:
+        """Return the mean number of positives with fewer than k negatives before them."""
+        self._needs_all()
+        return self._ask(Asked("every", cut=np.asarray(k) - 1, beside=True))
+
+    def first(self, of_rank: OfRank, missing: Floats | float, k: Cut | None = None) -> Floats:
+        """Return the mean of a function of the rank of the first positive."""
+        value = self._ask(Asked("first", of_rank, k))
+        if k is not None:
+            value = value + np.asarray(missing) * (1 - self._ask(Asked("first", cut=k)))
+        return np.where(self.n_positive > 0, value, missing)
+
+    def first_rank(self, missing: Floats | float) -> Floats:
+        """Return the mean rank of the first positive, p_1 + n a_1 / N."""
+        return np.where(self.n_positive > 0, self._ask(Asked("first", _itself)), missing)
+
+    def last(self, of_rank: OfRank, missing: Floats | float) -> Floats:
+        """Return the mean of a function of the rank of the last positive."""
+        self._needs_all()
+        return np.where(self.n_positive > 0, self._ask(Asked("last", of_rank)), missing)
+
+    def total(self, slope: OfRank, offset: OfRank | None = None, k: Cut | None = None) -> Floats:
+        """Return the mean sum over positives, each at its own rank and with its own number."""
+        self._needs_all()
+        total = self._ask(Asked("every", slope, k, times="number"))
+        return total if offset is None else total + self._ask(Asked("every", offset, k))
+
+    def per_hit(self, slope: OfRank, offset: OfRank | None, k: int) -> NoReturn:  # noqa: ARG002
+        """Refuse: it is a ratio of two sums that depend on one another."""
+        raise NotCountedError(
+            "divided by the hits among the first k, average precision is a ratio of two sums that "
+            "depend on one another, and has no exact mean over draws from each positive's rank: "
+            "take divisor=positives, min or k (or re-rank drawn subsets)"
+        )
+
+    def precision_to_last(self, k: int) -> Floats:
+        """Return the mean precision of the list cut at k or at the last positive, if earlier.
+
+        Where the last positive is among the first k all m are: m / p_m. Elsewhere h(k) / k.
+        """
+        self._needs_all()
+        short = self._ask(Asked("last", lambda p: 1 / p, k)) * self.n_positive
+        whole = self._ask(Asked("last", cut=k)) * self.n_positive
+        return short + (self._ask(Asked("every", cut=k)) - whole) / k
+
+    def gain(self, of_grade: OfGrade, discount: OfRank, k: Cut | None) -> Floats:
+        """Return the mean sum of gain times discount: graded items of a tie group share it."""
+        self._needs_all()
+        reading = self.graded()
+        gains = np.bincount(
+            reading.group_of_found, weights=of_grade(reading.grade), minlength=len(reading.query)
+        )
+        times = gains / reading.right
+        return self._ask(Asked("every", discount, k, times=times), graded=True)
+
+
+def _itself(rank: Floats) -> Floats:
+    return rank

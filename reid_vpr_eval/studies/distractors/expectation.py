@@ -1,0 +1,300 @@
+"""Expectations of functions of the rank, for all positives and one size of the draw at a time.
+
+The rank of a positive is P = p + A, where p is its rank in the base gallery (among what it
+ties with: at one of its possible places) and A the number of drawn items above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from reid_vpr_eval.studies.distractors.hypergeometric import beta_binomial, weights, window
+from reid_vpr_eval.studies.distractors.pairs import Pairs
+
+__all__ = ["Asked", "Atoms", "Expectations", "Function"]
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Floats: TypeAlias = npt.NDArray[np.float64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Function: TypeAlias = Callable[[Floats], Floats]
+
+#: Numbers that are worked on at once: what stays in a processor's cache.
+_AT_ONCE = 1 << 15
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """One expectation: of function(P) where P <= cut, summed over some positives of each query.
+
+    Attributes
+    ----------
+    of : {"every", "first", "last"}
+        Over which positives: all, or the first or last of each query.
+    function : callable or None
+        Of the rank; None: 1.
+    cut : int, int array (n_query,) or None
+        The last rank that counts.
+    beside : bool
+        The cut is one of negatives: P <= cut + J where J is the positive's number.
+    times : {"one", "number"}, or float array (n_groups,)
+        What each positive's expectation is multiplied with: 1, its number, or a value of its
+        tie group.
+    """
+
+    of: Literal["every", "first", "last"]
+    function: Function | None = None
+    cut: int | Ints | None = None
+    beside: bool = False
+    times: Literal["one", "number"] | Floats = "one"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Atoms:
+    """Positives at their possible places: a rank in the base, pool items above, and a weight.
+
+    In a random order of a tie group with r positives, b negatives of the base and t pool
+    items, x base negatives and y pool items stand before the j-th positive; x is
+    beta-binomial (b; j, r - j + 1), and given x, y is beta-binomial
+    (t; j + x, r + b + 1 - j - x).
+    """
+
+    group: Ints
+    number: Ints
+    rank: Ints
+    above: Ints
+    weight: Floats
+
+    @classmethod
+    def of(cls, pairs: Pairs) -> Atoms:
+        """Expand every positive of every group."""
+        group = np.repeat(np.arange(len(pairs.query)), pairs.right)
+        j = np.arange(len(group)) - np.repeat(np.cumsum(pairs.right) - pairs.right, pairs.right) + 1
+        atoms = cls(group, pairs.right_before[group] + j, pairs.before[group] + j,
+                    pairs.above[group], np.ones(len(group)))  # fmt: skip
+        tied = (pairs.tied[group] > 0) | (pairs.pool_tied[group] > 0)
+        if not tied.any():
+            return atoms
+        places = np.flatnonzero(tied)
+        g = group[places]
+        spread = [_places(*key) for key in zip(
+            j[places].tolist(), pairs.right[g].tolist(), pairs.tied[g].tolist(),
+            pairs.pool_tied[g].tolist(), strict=True,
+        )]  # fmt: skip
+        owner = np.repeat(places, [len(one) for one in spread])
+        x, y, chance = np.concatenate(spread).T
+        expanded = cls(group[owner], atoms.number[owner], atoms.rank[owner] + x.astype(np.int64),
+                       atoms.above[owner] + y.astype(np.int64), chance)  # fmt: skip
+        plain = np.flatnonzero(~tied)
+        return cls(*(np.concatenate([getattr(atoms, name)[plain], getattr(expanded, name)])
+                     for name in ("group", "number", "rank", "above", "weight")))  # fmt: skip
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+
+_known: dict[tuple[int, int, int, int], Floats] = {}
+
+
+def _places(j: int, r: int, b: int, t: int) -> Floats:
+    """Return x, y and their probability for the j-th positive of a tie group, (n, 3)."""
+    key = (j, r, b, t)
+    if key in _known:
+        return _known[key]
+    rows = []
+    for x, of_x in enumerate(beta_binomial(b, j, r - j + 1).tolist()):
+        of_y = beta_binomial(t, j + x, r + b + 1 - j - x)
+        rows.append(np.stack([np.full(t + 1, float(x)), np.arange(t + 1.0), of_x * of_y], axis=1))
+    found = np.concatenate(rows)
+    found = found[found[:, 2] > 0]
+    if len(found) < 1000 and len(_known) < 1000:
+        _known[key] = found
+    return found
+
+
+class Expectations:
+    """All expectations that are asked for, at one size after the other.
+
+    Positives that agree in N, a, p (and in cuts of their own) are computed once.
+    """
+
+    def __init__(self, pairs: Pairs, asked: Sequence[Asked]) -> None:
+        self._pairs, self._asked = pairs, asked
+        atoms = Atoms.of(pairs)
+        self._atoms, self._query = atoms, pairs.query[atoms.group]
+        columns = [pairs.pool_size[self._query], atoms.above, atoms.rank]
+        self._cut_column: list[int | None] = []
+        for one in asked:
+            self._cut_column.append(None)
+            if isinstance(one.cut, np.ndarray) or one.beside:
+                cut = np.broadcast_to(np.asarray(one.cut), pairs.n_query)[self._query]
+                columns.append(cut + atoms.number if one.beside else cut)
+                self._cut_column[-1] = len(columns) - 1
+        first, self._row = _distinct(columns)
+        self._rank = atoms.rank[first]
+        self._cuts = [self._cut_of(one, column, columns, first)
+                      for one, column in zip(asked, self._cut_column, strict=True)]  # fmt: skip
+        law_first, self._law = _distinct([column[first] for column in columns[:2]])
+        self._pool, self._above = columns[0][first][law_first], columns[1][first][law_first]
+        self._starts = np.searchsorted(self._law, np.arange(len(law_first) + 1))
+        self._members = [self._atoms_of(one) for one in asked]
+        self._wanted = [self._rows_of(members) for members in self._members]
+        longest = int(self._rank.max(initial=1)) + pairs.largest_size
+        self._tables = _Tables(asked, longest + _widest(pairs.largest_size))
+
+    def _cut_of(
+        self, one: Asked, column: int | None, columns: list[Ints], first: Ints
+    ) -> Ints | None:
+        if column is not None:
+            return np.asarray(columns[column][first])
+        return None if one.cut is None else np.full(len(first), one.cut)
+
+    def _atoms_of(self, one: Asked) -> Ints | None:
+        number = self._atoms.number
+        if one.of == "every":
+            return None
+        wanted = 1 if one.of == "first" else self._pairs.n_positive[self._query]
+        return np.flatnonzero(number == wanted)
+
+    def _rows_of(self, members: Ints | None) -> Mask | None:
+        if members is None:
+            return None
+        wanted = np.zeros(len(self._rank), bool)
+        wanted[self._row[members]] = True
+        return wanted
+
+    def at(self, size: int) -> list[Floats]:
+        """Return what was asked for, one value a query, when `size` items are drawn."""
+        rows = self._of_rows(np.minimum(size, self._pool))
+        return [self._sum(one, members, values) for one, members, values in
+                zip(self._asked, self._members, rows, strict=True)]  # fmt: skip
+
+    def _sum(self, one: Asked, members: Ints | None, values: Floats) -> Floats:
+        atoms = slice(None) if members is None else members
+        terms = values[self._row[atoms]] * self._atoms.weight[atoms]
+        if isinstance(one.times, np.ndarray):
+            terms *= one.times[self._atoms.group[atoms]]
+        elif one.times == "number":
+            terms *= self._atoms.number[atoms]
+        sums = np.bincount(self._query[atoms], weights=terms, minlength=self._pairs.n_query)
+        return sums.astype(np.float64)
+
+    def _of_rows(self, drawn: Ints) -> list[Floats]:
+        """Return each expectation for each distinct row."""
+        low, high = window(self._pool, self._above, drawn)
+        out = [np.zeros(len(self._rank)) for _ in self._asked]
+        certain = np.flatnonzero(low == high)
+        if len(certain):
+            rows, law = self._rows_in(certain)
+            rank = self._rank[rows] + low[certain[law]]
+            for number, values in enumerate(out):
+                values[rows] = self._tables.at(number, rank) * self._within(number, rows, rank)
+        for laws in _blocks(high - low + 1):
+            width = int((high - low)[laws].max()) + 1
+            block = weights(self._pool[laws], self._above[laws], drawn[laws], low[laws], width)
+            block /= block.sum(axis=1)[:, None]
+            rows, law = self._rows_in(laws)
+            for number, values in enumerate(out):
+                self._fill(number, values, rows, law, low[laws], block)
+        return out
+
+    def _rows_in(self, laws: Ints) -> tuple[Ints, Ints]:
+        """Return the rows of some laws, and which of them each row belongs to."""
+        start, size = self._starts[laws], self._starts[laws + 1] - self._starts[laws]
+        law = np.repeat(np.arange(len(laws)), size)
+        return np.arange(len(law)) + (start - (np.cumsum(size) - size))[law], law
+
+    def _within(self, number: int, rows: Ints, rank: Ints) -> Mask | float:
+        cuts = self._cuts[number]
+        return 1.0 if cuts is None else rank <= cuts[rows]
+
+    def _fill(
+        self, number: int, values: Floats, rows: Ints, law: Ints, low: Ints, block: Floats
+    ) -> None:
+        """Compute one expectation for the rows of a block of laws."""
+        wanted, cuts = self._wanted[number], self._cuts[number]
+        keep = np.ones(len(rows), bool) if wanted is None else wanted[rows]
+        start = self._rank[rows] + low[law]
+        if cuts is not None:
+            keep &= start <= cuts[rows]
+        chosen = np.flatnonzero(keep)
+        if not len(chosen):
+            return
+        rows, law, start = rows[chosen], law[chosen], start[chosen]
+        width = block.shape[1]
+        reach = None if cuts is None else cuts[rows] - start + 1
+        if reach is not None:
+            width = min(width, int(reach.max()))
+        found = block[law, :width]
+        if reach is not None and (reach < width).any():
+            found = found * (np.arange(width) < reach[:, None])
+        values[rows] = self._tables.dot(number, found, start)
+
+
+class _Tables:
+    """Every function at all ranks; equal ones once."""
+
+    def __init__(self, asked: Sequence[Asked], longest: int) -> None:
+        self._of: list[Floats | None] = []
+        ranks = np.arange(1, longest + 1, dtype=float)
+        known: dict[int, Floats] = {}
+        for one in asked:
+            if one.function is None:
+                self._of.append(None)
+                continue
+            if id(one.function) not in known:
+                known[id(one.function)] = np.asarray(one.function(ranks), float)
+            self._of.append(known[id(one.function)])
+
+    def at(self, number: int, rank: Ints) -> Floats | float:
+        table = self._of[number]
+        return 1.0 if table is None else table[rank - 1]
+
+    def dot(self, number: int, found: Floats, start: Ints) -> Floats:
+        """Return the sums over columns of weights times the function from rank `start` on."""
+        table = self._of[number]
+        if table is None:
+            return np.asarray(found.sum(axis=1))
+        runs = np.lib.stride_tricks.sliding_window_view(table, found.shape[1])[start - 1]
+        return np.asarray(np.einsum("ij,ij->i", found, runs))
+
+
+def _distinct(columns: Sequence[Ints]) -> tuple[Ints, Ints]:
+    """Return where each distinct row of some columns stands first, and which each row is.
+
+    Distinct rows are in ascending order, the first column first.
+    """
+    order = np.lexsort(columns[::-1])
+    new = np.ones(len(order), bool)
+    for number, column in enumerate(columns):
+        ordered = column[order]
+        changed = ordered[1:] != ordered[:-1]
+        new[1:] = changed if number == 0 else new[1:] | changed
+    row = np.empty(len(order), np.int64)
+    row[order] = np.cumsum(new) - 1
+    return order[new], row
+
+
+def _widest(pool: int) -> int:
+    """Return a width that no block exceeds."""
+    half = np.array([pool // 2])
+    low, high = window(np.array([pool]), half, half)
+    return int(1.1 * (high - low)[0]) + 2
+
+
+def _blocks(width: Ints) -> Iterator[Ints]:
+    """Yield those of a width above 1 in blocks of about equal width."""
+    open_ = np.flatnonzero(width > 1)
+    steps = np.ceil(8 * np.log2(width[open_])).astype(np.uint16)
+    order = open_[np.argsort(steps, kind="stable")]
+    edges = np.flatnonzero(np.diff(np.sort(steps))) + 1
+    for part in np.split(order, edges):
+        if not len(part):
+            continue
+        at_once = max(1, _AT_ONCE // int(width[part].max()))
+        for start in range(0, len(part), at_once):
+            yield part[start : start + at_once]
