@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,9 @@ from reid_vpr_eval.metrics.compute import decreed, exact_mean, policy_of
 from reid_vpr_eval.metrics.grammar import MetricName, parse
 from reid_vpr_eval.ranking import Ranking
 from reid_vpr_eval.relevance.pairs import NoPositive
-from reid_vpr_eval.studies.distractors.drawn import Drawn
+from reid_vpr_eval.studies.distractors.blocks import BlockExpectations, read_blocks
+from reid_vpr_eval.studies.distractors.drawn import Drawn, EngineOf
+from reid_vpr_eval.studies.distractors.expectation import Expectations
 from reid_vpr_eval.studies.distractors.pairs import Pairs, PoolPositives, Strata, read_pairs
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["CURVE_COLUMNS", "CurvePoint", "curve_points", "distractor_curve", "log_sizes"]
 
 Floats: TypeAlias = npt.NDArray[np.float64]
+Unit: TypeAlias = Literal["items", "blocks"]
 
 CURVE_COLUMNS = ("size", "gallery", "metric", "value", "sd", "low", "high", "kind")
 
@@ -37,6 +41,7 @@ def distractor_curve(
     forecast: bool = False,
     no_positive: NoPositive | None = None,
     pool_positives: PoolPositives = "error",
+    unit: Unit = "items",
 ) -> pd.DataFrame:
     """Return the exact mean of metrics over all draws of distractors, at any gallery sizes.
 
@@ -67,6 +72,10 @@ def distractor_curve(
         What a query without a positive in the base scores; by default what its relevance says.
     pool_positives : {"error", "keep", "ignore"}
         What positives are that lie in the pool, see :func:`read_pairs`.
+    unit : {"items", "blocks"}
+        What is drawn: items, or whole blocks (ranked with ``blocks=``). Sizes are numbers of
+        blocks then, `gallery` too, and the blocks that hold a positive are the base "positives"
+        with all their items, see :func:`read_blocks`.
 
     Returns
     -------
@@ -105,7 +114,7 @@ def distractor_curve(
         (point.size, point.gallery, name, point.values[name], None, None, None, "exact")
         for point in curve_points(
             ranking, sizes, names, base=base, pool=pool, no_positive=no_positive,
-            pool_positives=pool_positives,
+            pool_positives=pool_positives, unit=unit,
         )
         for name in point.values
     ]  # fmt: skip
@@ -143,6 +152,7 @@ def curve_points(
     pool: Strata = "negatives",
     no_positive: NoPositive | None = None,
     pool_positives: PoolPositives = "error",
+    unit: Unit = "items",
 ) -> Iterator[CurvePoint]:
     """Yield the points of a distractor curve with the values of each query.
 
@@ -152,8 +162,18 @@ def curve_points(
     for name in names:
         _check_metric(name)
 
+    if unit not in ("items", "blocks"):
+        raise NotCountedError(f"unit = {unit!r}: one of items, blocks is needed")
+    reader: Callable[..., Pairs] = read_blocks if unit == "blocks" else read_pairs
+
     def read(graded: bool = False) -> Pairs:
-        return read_pairs(ranking, base, pool, pool_positives=pool_positives, graded=graded)
+        return reader(ranking, base, pool, pool_positives=pool_positives, graded=graded)
+
+    def drawn(names: Sequence[MetricName], sizes: Sequence[int]) -> Drawn:
+        engine: EngineOf = Expectations
+        if unit == "blocks":
+            engine = partial(BlockExpectations, sizes=sizes)
+        return _recorded(Drawn(pairs, lambda: read(graded=True), engine), names)
 
     pairs = read()
     if pairs.largest_size == 0:
@@ -161,10 +181,10 @@ def curve_points(
             f"the pool ({name_some(pairs.pool)}) is empty: there is no distractor to draw"
         )
     chosen = log_sizes(pairs.largest_size) if sizes is None else _checked(sizes, pairs)
-    view = _recorded(Drawn(pairs, lambda: read(graded=True)),
-                     [name for name in names if "%" not in name.k])  # fmt: skip
+    view = drawn([name for name in names if "%" not in name.k], chosen)
     for size in chosen:
-        reading = replace(pairs.base_reading(), size=view.sizes_at(size))
+        ranked: Any = pairs.mean_ranked(size)  # need not be whole
+        reading = replace(pairs.base_reading(), size=ranked)
         policy = policy_of(ranking, reading, no_positive or ranking.no_positive, "zero")
         gallery = _gallery(pairs, size, policy.evaluated)
         view.answer(size)
@@ -172,7 +192,7 @@ def curve_points(
         for name in names:
             if "%" in name.k:
                 concrete = _at_gallery(name, pairs, gallery)
-                alone = _recorded(Drawn(pairs, lambda: read(graded=True)), [concrete])
+                alone = drawn([concrete], [size])
                 alone.answer(size)
                 found = concrete.apply(alone, 0)
             else:
@@ -244,7 +264,7 @@ def _gallery(pairs: Pairs, size: int, evaluated: npt.NDArray[np.bool_]) -> int:
     """Return base + size; for what differs by query, the mean over queries, rounded."""
     drawn = float(pairs.drawn(size)[evaluated].mean()) if pairs.own_pool else size
     base = pairs.base_rows
-    mean = float(pairs.base_size[evaluated].mean()) if base is None else base
+    mean = float(pairs.base_units[evaluated].mean()) if base is None else base
     return round(mean + drawn)
 
 
@@ -264,13 +284,10 @@ def _check_sizes(
     """Refuse a division by the number of ranked items where that depends on the draw."""
     if dict(name.options).get("divisor") not in ("min", "retrieved") or name.name != "P":
         return
-    lost = pairs.pool_size - pairs.pool_kept
-    drawn = pairs.drawn(size)
-    varies = evaluated & (lost > 0) & (drawn > 0) & (drawn < pairs.pool_size)
-    short = pairs.base_size + np.maximum(drawn - lost, 0) < int(name.cut(1 << 62) or 0)
-    if (varies & short).any():
+    least = pairs.least_ranked(size)
+    varies = evaluated & (pairs.mean_ranked(size) > least)
+    if (varies & (least < int(name.cut(1 << 62) or 0))).any():
         raise NotCountedError(
-            f"{name} at {size} distractors: how many items a query ranks depends on how many of "
-            "those that it ignores are drawn, and fewer than k may be left: take divisor=k, or "
-            "larger sizes"
+            f"{name} at {size} distractors: how many items a query ranks depends on which are "
+            "drawn, and fewer than k may be left: take divisor=k, or larger sizes"
         )

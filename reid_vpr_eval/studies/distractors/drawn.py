@@ -8,17 +8,28 @@ computed for one size after the other, all of it together.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 
 from reid_vpr_eval.errors import NotCountedError
-from reid_vpr_eval.metrics.views import Cut, Floats, Ints, OfGrade, OfRank, View
+from reid_vpr_eval.metrics.views import Cut, Floats, OfGrade, OfRank, View
 from reid_vpr_eval.studies.distractors.expectation import Asked, Expectations
 from reid_vpr_eval.studies.distractors.pairs import Pairs
 
-__all__ = ["Drawn"]
+__all__ = ["Drawn", "Engine", "EngineOf"]
+
+
+class Engine(Protocol):
+    """What computes expectations."""
+
+    def at(self, size: int) -> list[Floats]:
+        """Return what was asked for at a size, one value a query."""
+        ...
+
+
+EngineOf: TypeAlias = Callable[[Any, Sequence[Asked]], Engine]
 
 
 class Drawn(View):
@@ -30,9 +41,13 @@ class Drawn(View):
         The positives.
     graded : callable returning Pairs
         Likewise with every graded item as a positive.
+    engine : callable
+        Makes what answers, of pairs and all that is asked.
     """
 
-    def __init__(self, pairs: Pairs, graded: Callable[[], Pairs]) -> None:
+    def __init__(
+        self, pairs: Pairs, graded: Callable[[], Pairs], engine: EngineOf = Expectations
+    ) -> None:
         self._graded: list[Pairs] = []
 
         def graded_pairs() -> Pairs:
@@ -44,7 +59,7 @@ class Drawn(View):
         self._pairs, self._graded_pairs = pairs, graded_pairs
         self._asked: list[tuple[bool, Asked]] = []
         self._answers: list[Floats] | None = None
-        self._engines: dict[bool, Expectations] = {}
+        self._engine, self._engines = engine, dict[bool, Engine]()
 
     def record(self) -> None:
         """Forget what was asked, and write down what is asked from now on."""
@@ -56,16 +71,10 @@ class Drawn(View):
             for graded in {which for which, _ in self._asked}:
                 pairs = self._graded_pairs() if graded else self._pairs
                 mine = [one for which, one in self._asked if which == graded]
-                self._engines[graded] = Expectations(pairs, mine)
+                self._engines[graded] = self._engine(pairs, mine)
         found = {which: iter(engine.at(size)) for which, engine in self._engines.items()}
         self._answers = [next(found[which]) for which, _ in self._asked][::-1]
-        self.size = self.sizes_at(size)
-
-    def sizes_at(self, size: int) -> Ints:
-        """Return how many items each query ranks at least; exact where it ignores none drawn."""
-        pairs = self._pairs
-        lost = pairs.pool_size - pairs.pool_kept
-        return np.asarray(pairs.base_size + np.maximum(pairs.drawn(size) - lost, 0))
+        self.size = self._pairs.least_ranked(size)
 
     def _ask(self, asked: Asked, *, graded: bool = False) -> Floats:
         if self._answers is None:

@@ -14,7 +14,9 @@ from reid_vpr_eval.metrics.reading import Reading
 from reid_vpr_eval.ranking import Ranking
 from reid_vpr_eval.relevance.pairs import IGNORED, POSITIVE
 
-__all__ = ["Pairs", "PoolPositives", "Strata", "read_pairs"]
+__all__ = [
+    "Pairs", "PoolPositives", "Strata", "earlier", "read_pairs", "read_strata", "relevant",
+]  # fmt: skip
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -91,6 +93,21 @@ class Pairs:
         """Return how many items each query draws, int64 (n_query,)."""
         return np.minimum(size, self.pool_size)
 
+    @property
+    def base_units(self) -> Ints:
+        """What a size is added to for the size of the gallery, int64 (n_query,)."""
+        return self.base_size
+
+    def mean_ranked(self, size: int) -> Floats:
+        """Return how many items each query ranks in the mean over draws, float64 (n_query,)."""
+        share = self.drawn(size) / np.maximum(self.pool_size, 1)
+        return np.asarray(self.base_size + share * self.pool_kept)
+
+    def least_ranked(self, size: int) -> Ints:
+        """Return how many items each query ranks at least, int64 (n_query,)."""
+        lost = self.pool_size - self.pool_kept
+        return np.asarray(self.base_size + np.maximum(self.drawn(size) - lost, 0))
+
     def base_reading(self) -> Reading:
         """Return the base gallery alone as a reading: what a plain run on it would read."""
         query = np.repeat(self.query, self.right)
@@ -158,7 +175,7 @@ def read_pairs(
     """
     ranking.check_complete()
     _check_depth(ranking)
-    base_mask, pool_mask, base_names, pool_names = _strata(ranking, base, pool)
+    base_mask, pool_mask, base_names, pool_names = read_strata(ranking, base, pool)
     role = ranking.effective_role
     judged = _Judged.of(ranking, role, base_mask, pool_mask, base_names is None, graded)
     if base_names is not None and pool_names is not None:
@@ -184,7 +201,7 @@ class _Judged:
         every_positive: bool,
         graded: bool,
     ) -> _Judged:
-        right = _relevant(ranking, role, graded)
+        right = relevant(ranking, role, graded)
         negative = (role != IGNORED) & ~right & (role != POSITIVE)
         in_base, in_pool = base_mask[ranking.stratum], pool_mask[ranking.stratum]
         return cls(right if every_positive else right & in_base, negative & in_base,
@@ -202,7 +219,7 @@ class _Judged:
             raise NotCountedError(
                 f"pool_positives = {wanted!r}: one of error, keep, ignore is needed"
             )
-        inside = _relevant(ranking, role, graded) & pool_mask[ranking.stratum]
+        inside = relevant(ranking, role, graded) & pool_mask[ranking.stratum]
         if not inside.any() or wanted == "ignore":
             return self
         if wanted == "error":
@@ -217,7 +234,8 @@ class _Judged:
         return _Judged(self.right | inside, self.base_negative, self.pool_negative)
 
 
-def _relevant(ranking: Ranking, role: npt.NDArray[np.int8], graded: bool) -> Mask:
+def relevant(ranking: Ranking, role: npt.NDArray[np.int8], graded: bool) -> Mask:
+    """Mark the judged pairs that count as positives."""
     wanted = (ranking.grade > 0) & (role != IGNORED) if graded else role == POSITIVE
     return np.asarray(wanted)
 
@@ -237,9 +255,10 @@ def _check_depth(ranking: Ranking) -> None:
         )
 
 
-def _strata(
+def read_strata(
     ranking: Ranking, base: Strata, pool: Strata
 ) -> tuple[Mask, Mask, tuple[str, ...] | None, tuple[str, ...] | None]:
+    """Return which strata make the base and the pool, and their names; None for own ones."""
     base_names = None if base == "positives" else _named(ranking, base, "base")
     pool_names = None if pool == "negatives" else _named(ranking, pool, "pool")
     every = np.array(ranking.strata)
@@ -302,7 +321,7 @@ def _assemble(
     only_first = ranking.keep == "first"
     held = _held(rows, start, number, right, only_first)
     kept = rights > 0
-    right_before = _earlier(rights, query[start])
+    right_before = earlier(rights, query[start])
     if only_first:
         kept &= right_before == 0
         _check_first(ranking, held[kept], query[start][kept])
@@ -326,7 +345,7 @@ def _assemble(
         pool_size=pool_kept if pool_rows is None else np.full(n_query, pool_rows),
         pool_kept=pool_kept,
         query=query[start][kept],
-        before=(right_before + _earlier(judged_base, query[start]))[kept] + base_above,
+        before=(right_before + earlier(judged_base, query[start]))[kept] + base_above,
         right=rights[kept],
         right_before=right_before[kept],
         tied=judged_base[kept] + base_tied,
@@ -383,11 +402,11 @@ def _pool_counts(
     for stratum in np.unique(column):
         here = np.bincount(number[judged][column == stratum], minlength=len(group_query))
         tied[:, stratum] += here[kept]
-        above[:, stratum] += _earlier(here, group_query)[kept]
+        above[:, stratum] += earlier(here, group_query)[kept]
     return above.sum(axis=1), tied.sum(axis=1), above, tied
 
 
-def _earlier(of_group: Ints, query: Ints) -> Ints:
+def earlier(of_group: Ints, query: Ints) -> Ints:
     """Add up a number over the earlier groups of the same query."""
     running = np.concatenate([[0], np.cumsum(of_group)])[:-1]
     return np.asarray(running - running[np.searchsorted(query, query)])
