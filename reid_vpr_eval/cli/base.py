@@ -18,7 +18,7 @@ import typer
 from reid_vpr_eval import __version__
 from reid_vpr_eval.errors import EvaluationWarning, ProtocolError, ReidVprEvalError
 
-__all__ = ["app", "command_line", "guarded", "progress", "red", "size"]
+__all__ = ["app", "command_line", "guarded", "progress", "red", "size", "warn"]
 
 app = typer.Typer(
     name="rve",
@@ -93,8 +93,13 @@ def red(text: str) -> str:
     return text if plain else f"\033[31m{text}\033[0m"
 
 
+def warn(text: str) -> None:
+    """Say something that does not stop a command."""
+    typer.echo(f"warning: {text}", err=True)
+
+
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    typer.echo(f"warning: {message}", err=True)
+    warn(str(message))
 
 
 @contextmanager

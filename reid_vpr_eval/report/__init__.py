@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from reid_vpr_eval.report.images import Images
+from reid_vpr_eval.report.images import Images, images_of_run
 from reid_vpr_eval.report.page import write_report
-from reid_vpr_eval.report.pictures import Strip, Tile, choose_queries, picture_lists
+from reid_vpr_eval.report.pictures import CHOICES, Strip, Tile, choose_queries, picture_lists
 from reid_vpr_eval.report.plots import CurveDisplay
+from reid_vpr_eval.report.section import PictureOptions
 from reid_vpr_eval.report.text import FORMATS, render
 
 __all__ = [
+    "CHOICES",
     "FORMATS",
     "CurveDisplay",
     "Images",
+    "PictureOptions",
     "Strip",
     "Tile",
     "choose_queries",
+    "images_of_run",
     "picture_lists",
     "render",
     "write_report",

@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reid_vpr_eval.archive import write_atomically
 from reid_vpr_eval.errors import AlignmentError
 from reid_vpr_eval.report.images import Images
 from reid_vpr_eval.report.inline import inline_svg
-from reid_vpr_eval.report.pictures import Strip, picture_lists
 from reid_vpr_eval.report.plots import CurveDisplay, figure_bytes, run_names
-from reid_vpr_eval.report.tables import (
-    CountRow,
-    MetricRow,
-    QueryTable,
-    count_rows,
-    headline,
-    metric_rows,
-    query_table,
-)
+from reid_vpr_eval.report.section import Figure, PictureOptions, section_of
 from reid_vpr_eval.result import Result
 
 if TYPE_CHECKING:
@@ -33,57 +23,11 @@ if TYPE_CHECKING:
 
 __all__ = ["write_report"]
 
-_CHOICES = {
-    "worst": ("Worst queries", "Where the most is to be gained, the worst first."),
-    "mistakes": (
-        "Most confident mistakes",
-        "The first item is wrong, and its score is better than that of other wrong first items.",
-    ),
-    "random": ("Random queries", "Drawn with seed 0."),
-    "best": ("Best queries", "What works."),
-}
 _NOTES = {
     "recall": "Recall@N: the share of queries with a positive among the first N items.",
     "cmc": "CMC: the share of queries with a positive among the items up to each rank.",
     "other": "",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class _Figure:
-    """A figure on the page: an element, and the names of its files."""
-
-    svg: str
-    kind: str
-    caption: str
-
-
-@dataclass(frozen=True, slots=True)
-class _PictureList:
-    """Strips under a heading."""
-
-    title: str
-    note: str
-    strips: list[Strip]
-    portrait: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Section:
-    """One result as the template needs it."""
-
-    anchor: str
-    title: str
-    result: Result
-    headline: list[tuple[str, str]]
-    metrics: list[MetricRow]
-    counts: list[CountRow]
-    figures: list[_Figure]
-    pictures: list[_PictureList]
-    pictures_hint: str
-    queries: QueryTable
-    rule: str
-    toml: str
 
 
 def write_report(
@@ -92,6 +36,8 @@ def write_report(
     images: Sequence[Images | None] = (),
     *,
     names: Sequence[str] = (),
+    hints: Sequence[str] = (),
+    options: PictureOptions | None = None,
 ) -> Path:
     """Write ``report.html`` and ``figures/`` for one or several results.
 
@@ -108,6 +54,10 @@ def write_report(
         The pictures of each result.
     names : sequence of str, optional
         What the results are called; by default the titles of their protocols.
+    hints : sequence of str, optional
+        For each result why it has no pictures, if there is anything to say.
+    options : PictureOptions, optional
+        What picture lists and the table of queries show.
 
     Returns
     -------
@@ -129,19 +79,32 @@ def write_report(
     target = Path(folder)
     titles = run_names(results, names)
     figures = _figures(results, titles, target / "figures")
-    given = list(images) or [None] * len(results)
+    given, said = list(images) or [None] * len(results), list(hints) or [""] * len(results)
     sections = [
-        _section(i, one, titles[i], given[i], figures) for i, one in enumerate(results)
-    ]
-    shared = [figure for figure, rows in figures if len(rows) > 1]
+        section_of(
+            i, one, titles[i], given[i], [figure for figure, rows in figures if rows == [i]],
+            options or PictureOptions(), hint=said[i], share=len(results),
+        )
+        for i, one in enumerate(results)
+    ]  # fmt: skip
     page = _environment().get_template("report.html").render(
         title=titles[0] if len(results) == 1 else "Evaluation report",
         sections=sections,
-        shared=shared,
-        reasons=sorted({one.interval_reason for one in results}),
+        shared=[figure for figure, rows in figures if len(rows) > 1],
+        apart=_apart(results),
     )  # fmt: skip
     write_atomically(target / "report.html", (page.strip() + "\n").encode())
     return target / "report.html"
+
+
+def _apart(results: Sequence[Result]) -> str:
+    """Say why results on one page must not be compared with each other, if so."""
+    if len({one.protocol.judging_hash for one in results}) > 1:
+        return "judged by different protocols"
+    for side in ("query", "gallery"):
+        if len({str(one.inputs.get(side)) for one in results}) > 1:
+            return f"of different {side} sets"
+    return ""
 
 
 @cache
@@ -166,7 +129,7 @@ def _breakable(text: str) -> Markup:
 
 def _figures(
     results: Sequence[Result], titles: Sequence[str], folder: Path
-) -> list[tuple[_Figure, list[int]]]:
+) -> list[tuple[Figure, list[int]]]:
     """Write a figure for each kind of result; return them with the results they show."""
     by_kind: dict[bool, list[int]] = {}
     for i, one in enumerate(results):
@@ -181,7 +144,8 @@ def _figures(
         write_atomically(folder / f"{display.kind}.svg", svg)
         write_atomically(folder / f"{display.kind}.png", figure_bytes(display.figure_, "png"))
         element = inline_svg(svg, display.kind, _spoken(display))
-        out.append((_Figure(element, display.kind, _NOTES[display.kind]), rows))
+        files = tuple(f"figures/{display.kind}.{suffix}" for suffix in ("svg", "png"))
+        out.append((Figure(element, _NOTES[display.kind], files), rows))
     return out
 
 
@@ -193,102 +157,3 @@ def _spoken(display: CurveDisplay) -> str:
         for name, values in zip(display.names, display.values, strict=True)
     ]
     return f"{'Recall@N' if display.kind == 'recall' else 'CMC'} curve. {'; '.join(ends)}"
-
-
-def _section(
-    number: int,
-    result: Result,
-    title: str,
-    images: Images | None,
-    figures: list[tuple[_Figure, list[int]]],
-) -> _Section:
-    lists = picture_lists(result, images) if images is not None else {}
-    hint = ""
-    if images is not None and result.rankings is None:
-        hint = "Evaluate with top_k = 10 to see the pictures of what was ranked first."
-    return _Section(
-        anchor=_anchor(number, result.protocol.name),
-        title=title,
-        result=result,
-        headline=headline(result),
-        metrics=metric_rows(result),
-        counts=count_rows(result),
-        figures=[figure for figure, rows in figures if rows == [number]],
-        pictures=[_picture_list(*_CHOICES[which], strips) for which, strips in lists.items()],
-        pictures_hint=hint,
-        queries=query_table(result),
-        rule=_rule(result),
-        toml=result.protocol.to_toml(),
-    )
-
-
-def _picture_list(title: str, note: str, strips: list[Strip]) -> _PictureList:
-    pictures = [tile.picture for strip in strips for tile in (strip.query, *strip.ranked)]
-    known = [picture for picture in pictures if picture is not None]
-    upright = sum(picture.height > 1.2 * picture.width for picture in known)
-    return _PictureList(title, note, strips, portrait=2 * upright > len(known))
-
-
-def _anchor(number: int, name: str) -> str:
-    return f"r{number + 1}-{re.sub('[^a-z0-9-]', '-', name)}"
-
-
-def _first(value: Any) -> Any:
-    return value[0] if isinstance(value, list) else value
-
-
-def _within(rule: Any) -> str:
-    edge = "up to and including" if rule.inclusive else "nearer than"
-    text = f"An item is right if it was taken {edge} {_first(rule.radius):g} m from the query"
-    if rule.heading is not None:
-        text += f", looking in the same direction within {rule.heading:g} degrees"
-    return text + "."
-
-
-def _pose(rule: Any) -> str:
-    edge = "less than" if rule.strict else "at most"
-    turn = "" if rule.degrees is None else f" and {edge} {_first(rule.degrees):g} degrees"
-    return f"An item is right if its camera stood {edge} {_first(rule.metres):g} m{turn} away."
-
-
-def _frames(rule: Any) -> str:
-    side = {"both": "before or after", "before": "before", "after": "after"}[rule.sided]
-    unit = "frames" if rule.unit == "frame" else "places in the order of frames"
-    return f"An item is right if it lies at most {rule.window} {unit} {side} the query."
-
-
-def _nearest(rule: Any) -> str:
-    return (
-        f"An item is right if it is one of the {rule.k} nearest neighbours of the query "
-        f"({rule.metric} distance, as given or computed from other features)."
-    )
-
-
-def _listed(rule: Any) -> str:
-    return (
-        "An item is right if the lists name it for the query "
-        f"({', '.join(rule.positive)}; ignored: {', '.join(rule.ignored) or 'none'})."
-    )
-
-
-#: What is right, in a sentence, by the kind of rule; labels have one of their own.
-_RULES: dict[str, Callable[[Any], str]] = {
-    "within": _within, "pose": _pose, "frames": _frames, "nearest": _nearest, "listed": _listed,
-}  # fmt: skip
-
-
-def _rule(result: Result) -> str:
-    """Say in a sentence who is right."""
-    rule: Any = result.protocol.relevance
-    told = _RULES.get(rule.kind)
-    if told is not None:
-        return told(rule)
-    text = f"An item is right if it has the query's {rule.label}"
-    if rule.different:
-        text += f" and another {' and another '.join(rule.different)}"
-    if rule.same:
-        text += f" and the same {' and the same '.join(rule.same)}"
-    if rule.different or rule.same:
-        what = "ignored" if rule.failing == "ignore" else "wrong"
-        text += f"; of the same {rule.label} otherwise, it is {what}"
-    return text + "."

@@ -5,29 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
 from reid_vpr_eval.metrics import parse
-from reid_vpr_eval.report.pictures import badness
+from reid_vpr_eval.report.intervals import interval_of, interval_text, why_none
+from reid_vpr_eval.report.sentences import main_metrics
 from reid_vpr_eval.report.text import reported
 from reid_vpr_eval.result import Result
 from reid_vpr_eval.summary import shown, spelled
 
-__all__ = [
-    "Column",
-    "CountRow",
-    "MetricRow",
-    "QueryTable",
-    "count_rows",
-    "headline",
-    "metric_rows",
-    "query_table",
-]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["CountRow", "MetricRow", "RuleRow", "count_rows", "headline", "metric_rows",
+           "rule_rows"]  # fmt: skip
 
 _VISIBLE = 5e-4
-_ROWS = 500
 _POLICY = {
     "skip": "nothing to find; left out of every mean",
     "zero": "nothing to find; a miss in every mean",
@@ -38,7 +32,10 @@ _POLICY = {
 
 @dataclass(frozen=True, slots=True)
 class MetricRow:
-    """A metric as a person reads it; `bounds` is empty where equal scores change nothing."""
+    """A metric as a person reads it; `bounds` is empty where equal scores change nothing.
+
+    `how` says how the interval was made, or why it is empty.
+    """
 
     name: str
     meaning: str
@@ -46,6 +43,7 @@ class MetricRow:
     bounds: str
     chance: str
     interval: str
+    how: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,44 +58,39 @@ class CountRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """A column of the table of queries."""
+class RuleRow:
+    """What one tool's rules make of a run."""
 
-    key: str
-    title: str
-    meaning: str
-    is_number: bool
-
-
-@dataclass(frozen=True, slots=True)
-class QueryTable:
-    """The worst queries: cells are what is shown and what it is sorted by."""
-
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[tuple[str, str], ...], ...]
-    n_query: int
-    order: str
+    profile: str
+    numbers: str
+    differences: str
 
 
-def headline(result: Result) -> list[tuple[str, str]]:
-    """Return the first few metrics, as name and value: averages, then hit rates."""
-    names = [name for name in reported(result) if not parse(name).options]
-    return [(spelled(n, result.protocol), shown(n, result.metrics[n])) for n in names[:4]]
+def headline(result: Result) -> list[tuple[str, str, str]]:
+    """Return the first few metrics, as name, value and interval: averages, then hit rates."""
+    out = []
+    for name in main_metrics(result):
+        found = interval_of(result, name)
+        text = "" if found is None else interval_text(name, found)
+        out.append((spelled(name, result.protocol), shown(name, result.metrics[name]), text))
+    return out
 
 
 def metric_rows(result: Result) -> list[MetricRow]:
     """Return one row a metric."""
-    return [
-        MetricRow(
+    rows = []
+    for name, value in reported(result).items():
+        found = interval_of(result, name)
+        rows.append(MetricRow(
             name=spelled(name, result.protocol),
             meaning=_meaning(name),
             value=shown(name, value),
             bounds=_bounds(result, name),
             chance=shown(name, result.chance[name]) if name in result.chance else "",
-            interval="not computed" if result.intervals.get(name) is None else "see result.json",
-        )
-        for name, value in reported(result).items()
-    ]
+            interval="" if found is None else interval_text(name, found),
+            how=why_none(result, name) if found is None else found.described,
+        ))  # fmt: skip
+    return rows
 
 
 def _meaning(name: str) -> str:
@@ -151,63 +144,16 @@ def _count_words(result: Result) -> Iterator[tuple[str, str, str]]:
     yield "ceiling", "Ceiling", "the highest hit rate that these queries allow"
 
 
-def query_table(result: Result, limit: int = _ROWS) -> QueryTable:
-    """Return the worst queries, at most `limit`, the worst first."""
-    table = result.per_query
-    places = result.protocol.relevance.kind == "within"
-    columns = tuple(column for column in _COLUMNS if _wanted(result, column.key))
-    key = badness(result)
-    order = np.argsort(-np.where(np.isnan(key), -np.inf, key), kind="stable")[:limit]
-    values = [table[column.key].tolist() for column in columns]
-    rows = tuple(
-        tuple(_cell(column, value[row]) for column, value in zip(columns, values, strict=True))
-        for row in order.tolist()
-    )
-    by_rank = places or bool(table["ap"].isna().all())
-    return QueryTable(
-        columns, rows, len(table), "rank of the first positive" if by_rank else "average precision"
-    )
-
-
-_COLUMNS = (
-    Column("query_id", "Query", "the query's id", False),
-    Column("label", "Label", "the query's label", False),
-    Column("camera", "Camera", "the query's camera", False),
-    Column("n_positive", "Positives", "items that should be found", True),
-    Column("first_rank", "First rank", "rank of the first positive", True),
-    Column("ap", "AP", "average precision, percent", True),
-    Column("inp", "INP", "inverse negative penalty, percent", True),
-    Column("top1_correct", "First item", "whether the first item is right", False),
-    Column("top1_id", "First item's id", "the item that was ranked first", False),
-    Column("top1_score", "Score", "the score of the first item, as given", True),
-    Column("top1_error_m", "Error (m)", "metres from the query to its first item", True),
-    Column("n_tied", "Ties", "items that are no positives but tie with one", True),
-)
-_PERCENT = ("ap", "inp")
-
-
-def _wanted(result: Result, key: str) -> bool:
-    table = result.per_query
-    if key not in table or (key == "n_tied" and not table[key].any()):
-        return False
-    if key in _PERCENT and result.protocol.relevance.kind == "within":
-        return False
-    return bool(table[key].notna().any())
-
-
-def _cell(column: Column, value: Any) -> tuple[str, str]:
-    """Return what a cell shows and what it is sorted by."""
-    if value is None or value != value or value == "":
-        return "", ""
-    if column.key == "top1_correct":
-        right = str(value) == "True"
-        return ("right" if right else "wrong"), str(int(right))
-    if column.key in _PERCENT:
-        return f"{100 * value:.1f}", repr(float(value))
-    if column.is_number:
-        number = float(value)
-        if column.key == "top1_score":
-            return f"{number:#.4g}".rstrip("."), repr(number)
-        whole = number == round(number) and column.key != "top1_error_m"
-        return (f"{number:,.0f}" if whole else f"{number:,.1f}"), repr(number)
-    return str(value), str(value)
+def rule_rows(rules: pd.DataFrame) -> list[RuleRow]:
+    """Return what each tool would print, one row a tool; numbers that need more are left out."""
+    rows = []
+    for profile, group in groupby(rules.to_dict("records"), lambda row: str(row["profile"])):
+        known = [row for row in group if row["value"] is not None and row["value"] == row["value"]]
+        if not known:
+            continue
+        numbers = ", ".join(f"{row['called']} {shown(row['metric'], row['value'])}"
+                            for row in known)  # fmt: skip
+        moved = {f"{row['called']}: {row['difference']}" for row in known
+                 if row["difference"] not in ("same", "")}  # fmt: skip
+        rows.append(RuleRow(profile, numbers, "; ".join(sorted(moved)) or "none"))
+    return rows
