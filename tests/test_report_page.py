@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -78,8 +77,9 @@ def test_the_page_is_valid_and_complete(both: Path) -> None:
     figures = [attrs for tag, attrs in reader.found if tag == "svg" and "viewbox" in attrs]
     assert all(attrs.get("role") == "img" and attrs.get("aria-label") for attrs in figures)
     assert len(figures) == 2
-    links = [attrs["href"] for tag, attrs in reader.found if tag == "a"]
-    assert links == [f"#{name}" for name in reader.ids if re.fullmatch(r"r\d-\w+", name)]
+    links = [attrs["href"] or "" for tag, attrs in reader.found if tag == "a"]
+    assert len(links) > 20
+    assert {link.removeprefix("#") for link in links} <= set(reader.ids)
 
 
 def test_the_page_asks_nothing_of_the_network(both: Path) -> None:
@@ -120,8 +120,8 @@ def test_numbers_are_on_the_page(tmp_path: Path) -> None:
     text = words(read(write_report([made], tmp_path)))
     assert f"R@1 share of queries whose first item is a positive {100 * made.metrics['R@1']:.1f}" \
         in text  # fmt: skip
-    assert f"{100 * made.chance['CMC@1']:.1f} not computed" in text
-    assert f"Not computed: {made.interval_reason}." in text
+    assert f"none {100 * made.chance['CMC@1']:.1f}" in text
+    assert f"Intervals: {made.interval_reason}." in text
     assert "Without a positive nothing to find; a miss in every mean 1" in text
     assert "Ceiling the highest hit rate that these queries allow 90.0 %" in text
     assert made.protocol.judging_hash[:12] in text
@@ -134,7 +134,7 @@ def test_numbers_are_on_the_page(tmp_path: Path) -> None:
 def test_results_of_one_kind_share_a_figure(tmp_path: Path) -> None:
     page = write_report([people(), people(4)], tmp_path, names=["one", "two"])
     reader = read(page)
-    assert sum(tag == "figcaption" for tag, _ in reader.found) == 1
+    assert sum(attrs.get("class") == "plot" for _, attrs in reader.found) == 1
     assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == ["cmc.png", "cmc.svg"]
     assert "one" in words(reader)
 
@@ -163,7 +163,8 @@ def test_strange_titles_and_ids_stay_text(tmp_path: Path) -> None:
         rankings=rankings.assign(item_id=evil, query_id=evil + "1"),
     )
     reader = read(write_report([odd, odd], tmp_path, [images(made)] * 2))
-    assert sum(tag == "script" for tag, _ in reader.found) == 1
+    scripts = [attrs for tag, attrs in reader.found if tag == "script"]
+    assert [attrs.get("type") for attrs in scripts] == ["application/json"] * 2 + [None]
     assert not [name for _, attrs in reader.found for name in attrs if name == "onerror"]
     assert evil in words(reader)
 
@@ -198,8 +199,8 @@ def test_counts_that_are_not_the_published_ones_are_pointed_out(tmp_path: Path) 
 
 def test_without_lists_the_page_says_how_to_get_them(tmp_path: Path) -> None:
     made = replace(people(), rankings=None)
-    assert "top_k" in words(read(write_report([made], tmp_path, [images(made)])))
-    assert "top_k = 10" not in words(read(write_report([made], tmp_path)))
+    assert "holds no top-k lists" in words(read(write_report([made], tmp_path, [images(made)])))
+    assert "top-k lists" not in words(read(write_report([made], tmp_path)))
 
 
 def test_what_does_not_belong_together_is_refused(tmp_path: Path) -> None:

@@ -5,7 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from reid_vpr_eval.cli import evaluate, files, protocols  # noqa: F401 (they add their commands)
+from reid_vpr_eval.cli import (  # noqa: F401 (they add their commands)
+    evaluate,
+    files,
+    protocols,
+    report,
+)
 from reid_vpr_eval.cli.base import app
 
 __all__ = ["app", "run"]

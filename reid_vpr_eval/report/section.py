@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reid_vpr_eval.errors import ReidVprEvalError
 from reid_vpr_eval.report.images import Images
@@ -23,6 +24,9 @@ from reid_vpr_eval.report.tables import (
 )
 from reid_vpr_eval.result import Result
 from reid_vpr_eval.studies.conventions import conventions
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["Figure", "PictureOptions", "Section", "section_of"]
 
@@ -134,7 +138,8 @@ def section_of(
     rules, rules_hint = _rules(result)
     pictures, queries, said = _found(result, images, options, share)
     environment = result.environment
-    versions = {"Python": str(environment.get("python", "")), **environment.get("versions", {})}
+    versions = {"Python": str(environment.get("python", "")),
+                **dict(sorted(environment.get("versions", {}).items()))}  # fmt: skip
     return Section(
         anchor=f"r{number + 1}-{re.sub('[^a-z0-9-]', '-', result.protocol.name)}",
         title=title,
@@ -157,7 +162,7 @@ def section_of(
     )
 
 
-def _rules(result: Result) -> tuple[object, str]:
+def _rules(result: Result) -> tuple[pd.DataFrame | None, str]:
     """Return what other tools' rules make of a result, or why that is not known."""
     try:
         return conventions(result), ""

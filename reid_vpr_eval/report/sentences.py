@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from reid_vpr_eval.metrics import parse
 from reid_vpr_eval.places import NEAR_MISS
@@ -170,22 +171,23 @@ def _near_misses(result: Result) -> list[str]:
         return []
     radius = float(_first(rule.radius))
     near = int(((metres > radius) & (metres <= radius + NEAR_MISS)).sum())
-    return [f"Wrong first items are {np.median(metres):,.0f} m away in the middle; {near:,} of them "
-            f"are near misses, {radius:g} to {radius + NEAR_MISS:g} m."]  # fmt: skip
+    return [f"Half of the wrong first items are within {np.median(metres):,.0f} m; {near:,} are "
+            f"near misses, {radius:g} to {radius + NEAR_MISS:g} m."]  # fmt: skip
 
 
-def _hardest(table: pd.DataFrame, wrong: Any) -> list[str]:
+def _hardest(table: pd.DataFrame, wrong: npt.NDArray[np.bool_]) -> list[str]:
     """Name the camera whose queries fail most often, if there are several."""
     if "camera" not in table:
         return []
-    groups = table.assign(_wrong=wrong).groupby("camera")["_wrong"].agg(["mean", "size"])
-    groups = groups[groups["size"] >= _GROUP]
-    if len(groups) < 2:
+    cameras, of = np.unique(table["camera"].astype(str).to_numpy(str), return_inverse=True)
+    size = np.bincount(of)
+    share = np.bincount(of, weights=wrong) / size
+    known = np.flatnonzero(size >= _GROUP)
+    if len(known) < 2:
         return []
-    worst = groups["mean"].idxmax()
-    share, size = groups.loc[worst, "mean"], groups.loc[worst, "size"]
-    return [f"Queries of camera {worst} fail most often: {100 * float(share):.0f} % of "
-            f"{int(size):,}."]  # fmt: skip
+    worst = known[np.argmax(share[known])]
+    return [f"Queries of camera {cameras[worst]} fail most often: {100 * share[worst]:.0f} % of "
+            f"{size[worst]:,}."]  # fmt: skip
 
 
 def _no_larger(result: Result) -> str:

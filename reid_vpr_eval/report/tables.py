@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reid_vpr_eval.metrics import parse
 from reid_vpr_eval.report.intervals import interval_of, interval_text, why_none
