@@ -1,6 +1,7 @@
 """Exact evaluation for re-identification, place recognition and retrieval.
 
-The names below are the whole public face; each is loaded when it is first used.
+The names below are the public face, beside the rooms such as `relevance`, `report` and `studies`;
+each is loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _ROOMS = (
     "uncertainty",
 )  # fmt: skip
 
-__all__ = sorted([*_HOME, "relevance"])  # noqa: PLE0605
+__all__ = sorted(_HOME)  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> Any:

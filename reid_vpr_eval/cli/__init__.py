@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from reid_vpr_eval.cli import (  # noqa: F401 (they add their commands)
+    compare,
     evaluate,
     files,
     protocols,

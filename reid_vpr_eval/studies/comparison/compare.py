@@ -39,7 +39,7 @@ def compare(
     runs: Mapping[str, Any] | Sequence[Any],
     metric: str | Sequence[str] | None = None,
     *,
-    names: Sequence[str] | None = None,
+    names: Sequence[str | None] | None = None,
     level: float = 0.95,
     resamples: int = 10_000,
     seed: int = 0,
@@ -59,7 +59,7 @@ def compare(
     metric : str or sequence of str, optional
         Any metric that is a mean over queries; by default the first that the protocol reports.
     names : sequence of str, optional
-        What the entries of `runs` are called; by default their folders.
+        What the entries of `runs` are called; by default, and for None, their folders.
     level : float
         Of intervals; a difference is significant if its corrected p is at most 1 - level.
     resamples, seed : int

@@ -33,7 +33,7 @@ class Group:
 
 
 def grouped(
-    runs: Mapping[str, Any] | Sequence[Any], names: Sequence[str] | None = None
+    runs: Mapping[str, Any] | Sequence[Any], names: Sequence[str | None] | None = None
 ) -> list[Group]:
     """Return the models that are compared.
 
@@ -43,8 +43,8 @@ def grouped(
         Results or run folders; a list of them in the place of one is one model with several
         runs. A mapping gives names.
     names : sequence of str, optional
-        One for each entry; entries of equal names are one model. By default the names of
-        the folders, as long as is needed to tell them apart.
+        One for each entry; entries of equal names are one model. None stands for the name
+        of the folder, as long as is needed to tell them apart.
 
     Raises
     ------
@@ -65,21 +65,26 @@ def grouped(
             raise AlignmentError("names are given twice: by the keys of runs, and by names=")
         names, runs = list(runs), list(runs.values())
     entries = [_sources(entry) for entry in runs]
-    if names is None:
-        names = _default_names(entries)
-    elif len(names) != len(entries):
+    if names is not None and len(names) != len(entries):
         raise AlignmentError(f"{len(names)} names for {len(entries)} runs: one each is needed")
+    called = _default_names(entries) if names is None or None in names else list(names)
+    if names is not None:
+        called = [own if name is None else name
+                  for name, own in zip(names, called, strict=True)]  # fmt: skip
     models: dict[str, list[Source]] = {}
-    for name, sources in zip(names, entries, strict=True):
+    for name, sources in zip(called, entries, strict=True):
         words = " ".join(str(name).split())
         if not words:
             raise AlignmentError("a name is empty: every run needs one")
         models.setdefault(words, []).extend(sources)
     if len(models) < 2:
-        told = f" ({len(entries)} runs called {next(iter(models))!r})" if models else ""
+        told = ", ".join(
+            f"one is given ({name!r}, {len(sources)} run{'s' if len(sources) > 1 else ''})"
+            for name, sources in models.items()
+        )
         raise AlignmentError(
-            f"a comparison needs two models at least, there {'is' if models else 'are'} "
-            f"{len(models) or 'none'}{told}: runs of equal names are one model"
+            f"a comparison needs two models at least, {told or 'none is given'}; runs of equal "
+            "names are one model"
         )
     return [Group(name, tuple(sources)) for name, sources in models.items()]
 

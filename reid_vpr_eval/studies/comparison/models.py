@@ -332,7 +332,7 @@ def _units(
             f"{first.run}: column {unit or 'unit'!r} of the table of queries is empty for "
             f"{int(empty.sum())} queries"
         )
-    told = next((one.unit for one in intervals.values()), "the protocol") if unit is None else unit
+    told = next((one.unit for one in intervals.values()), "unit") if unit is None else unit
     return texts, str(told), []
 
 

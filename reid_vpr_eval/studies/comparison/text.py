@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from reid_vpr_eval.studies.comparison.comparison import Comparison, Difference, RunValue
 
 __all__ = [
-    "Table", "changed_table", "comparison_text", "difference_cells", "difference_table", "heading",
-    "moved", "p_text", "run_table", "span", "tested",
+    "Table", "changed_rows", "changed_table", "comparison_text", "difference_cells",
+    "difference_table", "heading", "moved", "p_text", "run_table", "span", "tested",
 ]  # fmt: skip
 
 _WIDTH = 100
@@ -43,8 +43,13 @@ def heading(comparison: Comparison) -> str:
     first = comparison.differences[0]
     on = f", {first.n_query:,} queries" if first.n_query else ""
     if first.n_units and comparison.settings.unit != "query":
-        on += f" in {first.n_units:,} units of {comparison.settings.unit}"
+        on += f" in {first.n_units:,} {_units(comparison)}"
     return f"{title}: {len(comparison.runs)} runs{on}"
+
+
+def _units(comparison: Comparison) -> str:
+    unit = comparison.settings.unit
+    return "units" if unit == "unit" else f"units of {unit}"
 
 
 def run_table(comparison: Comparison, metric: str) -> Table:
@@ -137,7 +142,7 @@ def tested(comparison: Comparison) -> Iterator[str]:
     """Say in words how intervals and p were made."""
     one, settings = comparison.differences[0], comparison.settings
     if one.p is not None:
-        by = "single queries" if settings.unit == "query" else f"whole units of {settings.unit}"
+        by = "single queries" if settings.unit == "query" else f"whole {_units(comparison)}"
         exact = [d.exact for d in comparison.differences]
         signs = f"{settings.resamples:,} random" if not all(exact) else "all"
         way = {"max-t": "corrected by step-down max-T", "holm": "corrected by Holm's rule",
@@ -165,27 +170,33 @@ def tested(comparison: Comparison) -> Iterator[str]:
 
 
 def changed_table(comparison: Comparison, n: int, metric: str | None = None) -> str:
-    """Return the queries that changed most, for every pair, as text."""
+    """Return the queries that changed most against the first run, as text."""
     name = metric or comparison.metric
     lines: list[str] = []
     for one in comparison.differences:
-        if one.metric != name or f"{name}:{one.run}" not in comparison.per_query:
+        if (one.metric, one.baseline) != (name, comparison.runs[0]) or one.p is None:
             continue
-        table = comparison.changed(n, run=one.run, baseline=one.baseline, metric=name)
+        table = changed_rows(comparison, one, n)
         lines += ["", f"{one.run} - {one.baseline}, {spelled(name, comparison.protocol)}: "
                   "the queries that changed most"]  # fmt: skip
-        if not len(table):
-            lines.append("  none changed")
-            continue
-        extra = [c for c in ("unit", "label") if c in table]
-        head = ["query", *extra, one.baseline, one.run, "difference"]
-        cells = [
-            [str(row["query_id"]), *(str(row[c]) for c in extra), shown(name, row["baseline"]),
-             shown(name, row["run"]), moved(name, row["difference"])]
-            for row in table.to_dict("records")
-        ]  # fmt: skip
-        lines += _laid_out((head, cells), left=tuple(range(1 + len(extra))))
+        left = len(table[0]) - 3
+        lines += _laid_out(table, left=tuple(range(left))) if table[1] else ["  none changed"]
     return "\n".join(line.rstrip() for line in lines[1:])
+
+
+def changed_rows(comparison: Comparison, one: Difference, n: int) -> Table:
+    """Return the queries of a pair that changed most, up to `n` each way."""
+    table = comparison.changed(n, run=one.run, baseline=one.baseline, metric=one.metric)
+    extra = [c for c in ("unit", "label") if c in table]
+    if extra == ["unit", "label"] and (table["unit"] == table["label"].astype(str)).all():
+        extra = ["label"]
+    head = ["query", *extra, one.baseline, one.run, "difference"]
+    cells = [
+        [str(row["query_id"]), *(str(row[c]) for c in extra), shown(one.metric, row["baseline"]),
+         shown(one.metric, row["run"]), moved(one.metric, row["difference"])]
+        for row in table.to_dict("records")
+    ]  # fmt: skip
+    return head, cells
 
 
 def _interval(one: RunValue) -> str:
