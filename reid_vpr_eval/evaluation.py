@@ -25,7 +25,13 @@ from reid_vpr_eval.errors import AlignmentError, NotCountedError, RelevanceError
 from reid_vpr_eval.metrics import TIES, MetricValues, parse
 from reid_vpr_eval.metrics.compute import exact_mean
 from reid_vpr_eval.metrics.reading import shared_readings
-from reid_vpr_eval.per_query import beside_lists, per_query_table, top_lists, with_units
+from reid_vpr_eval.per_query import (
+    beside_lists,
+    per_query_table,
+    top_lists,
+    with_columns,
+    with_units,
+)
 from reid_vpr_eval.places import places_of, track_of
 from reid_vpr_eval.protocol import Protocol, load_protocol
 from reid_vpr_eval.ranking import Ranking, rank
@@ -202,7 +208,7 @@ def _evaluate_one(
             metrics=MetricValues({str(n): ties[str(n)][protocol.report.ties] for n in names}),
             ties=ties,
             chance=chances(readings, protocol),
-            per_query=with_units(per_query, units),
+            per_query=with_columns(with_units(per_query, units), query, by),
             curves=curve_table(ranking, protocol, "CMC", _K_MAX),
             inputs=_inputs(query, gallery, scores),
             ranking=ranking if kept else None,

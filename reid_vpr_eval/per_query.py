@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +21,10 @@ from reid_vpr_eval.uncertainty import Units
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["beside_lists", "merged_top", "per_query_table", "top_lists", "top_one", "with_units"]
+__all__ = [
+    "beside_lists", "merged_top", "per_query_table", "top_lists", "top_one", "with_columns",
+    "with_units",
+]  # fmt: skip
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -92,6 +95,12 @@ def with_units(table: pd.DataFrame, units: Units) -> pd.DataFrame:
     made = table.copy()
     made.insert(list(made.columns).index("n_positive"), "unit", names)
     return made
+
+
+def with_columns(table: pd.DataFrame, query: Samples, names: Sequence[str]) -> pd.DataFrame:
+    """Return the table with further columns of the queries, those that numbers are parted by."""
+    fresh = {name: query.keys(name) for name in names if name not in table}
+    return table.assign(**fresh)
 
 
 def top_lists(

@@ -17,7 +17,7 @@ from reid_vpr_eval.samples import Samples
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["NEAR_MISS", "OUTCOMES", "places_of", "track_of"]
+__all__ = ["NEAR_MISS", "OUTCOMES", "near_misses", "places_of", "track_of"]
 
 #: How far beyond the radius a wrong first answer is still a near miss, in metres.
 NEAR_MISS = 5.0
@@ -77,6 +77,29 @@ def places_of(
         **_best_of(ranking, query, gallery, rule, kind),
     }
     return pd.DataFrame(columns)
+
+
+def near_misses(protocol: Protocol, per_query: pd.DataFrame) -> pd.DataFrame | None:
+    """Return the wrong first answers at most 5 m beyond the radius, the nearest first.
+
+    Often it is the position that is wrong there, not the answer. None if the rule is no
+    distance.
+
+    Returns
+    -------
+    pandas.DataFrame or None
+        Columns query_id, top1_id, metres.
+    """
+    import pandas as pd
+
+    if not isinstance(protocol.relevance, WithinRule):
+        return None
+    inside = per_query[_outcomes(protocol.relevance, per_query) == OUTCOMES[1]]
+    table = pd.DataFrame({
+        "query_id": inside["query_id"], "top1_id": inside["top1_id"],
+        "metres": inside["top1_error_m"],
+    })  # fmt: skip
+    return table.sort_values("metres", kind="stable", ignore_index=True)
 
 
 def track_of(query: Samples, gallery: Samples, protocol: Protocol) -> pd.DataFrame | None:

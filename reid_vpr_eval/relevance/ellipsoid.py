@@ -14,6 +14,7 @@ from reid_vpr_eval.samples import Samples
 
 __all__ = [
     "ROUNDING", "Zone", "degrees_of", "earth_centred", "metres_of_chord", "parse_zone", "point",
+    "tangent_plane",
 ]  # fmt: skip
 
 _EQUATOR = 6378137.0
@@ -89,6 +90,23 @@ def earth_centred(degrees: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         ],
         axis=1,
     )
+
+
+def tangent_plane(
+    degrees: npt.NDArray[np.float64], origin: tuple[float, float]
+) -> npt.NDArray[np.float64]:
+    """Return metres east and north (n, 2) in the plane that touches the ellipsoid at `origin`.
+
+    Both are latitude and longitude; 10 km from the origin a metre is short by a millionth.
+
+    >>> tangent_plane(np.array([[45.001, 7.0]]), (45.0, 7.0)).round(1)
+    array([[  0. , 111.1]])
+    """
+    lat, lon = np.radians(origin)
+    step = earth_centred(degrees) - earth_centred(np.array([origin]))
+    east = np.array([-np.sin(lon), np.cos(lon), 0.0])
+    north = np.array([-np.sin(lat) * np.cos(lon), -np.sin(lat) * np.sin(lon), np.cos(lat)])
+    return np.asarray(step @ np.stack([east, north], axis=1))
 
 
 def metres_of_chord(

@@ -198,9 +198,15 @@ class CurveDisplay(Display):
             above = height < 8  # below the line there is no room for the word
             note(ax, "chance", (float(self.k[at]), height), xytext=(4, 4 if above else -4),
                  va="bottom" if above else "top")  # fmt: skip
-        for ceiling in sorted({c for c in self.ceilings if c < 1 and self.kind != "other"}):
+        limits = sorted({c for c in self.ceilings if c < 1 and self.kind != "other"})
+        for ceiling in limits:
             ax.axhline(100 * ceiling, color=MUTED, linewidth=0.9, linestyle=(0, (8, 3)), zorder=2)
-            note(ax, f"ceiling {100 * ceiling:.1f}", (1, 100 * ceiling))
+        if limits:
+            words = [f"{100 * ceiling:.1f}" for ceiling in (limits[0], limits[-1])]
+            told = f"ceiling {words[0]}" + (f" to {words[1]}" if words[0] != words[1] else "")
+            above = limits[-1] <= 0.95  # the curves come from below
+            note(ax, told, (1, 100 * (limits[-1] if above else limits[0])),
+                 xytext=(4, 2 if above else -4), va="bottom" if above else "top")  # fmt: skip
 
 
 def _band(low: Floats, high: Floats) -> tuple[Floats, Floats] | None:

@@ -206,5 +206,5 @@ def cut(name: object, longest: int = _LONGEST) -> str:
     >>> cut("a very long name", 7)
     'a very…'
     """
-    plain = "".join(letter if letter.isprintable() else " " for letter in str(name))
+    plain = "".join(letter if letter.isprintable() else " " for letter in str(name)).strip()
     return plain if len(plain) <= longest else plain[: longest - 1].rstrip() + "…"
