@@ -189,7 +189,7 @@ def _evaluate_one(
             ),
             progress=steps,
         )  # fmt: skip
-        fields["per_query"] = with_units(fields["per_query"], units)
+        fields["per_query"] = with_columns(with_units(fields["per_query"], units), query, by)
         return Result(protocol=protocol, inputs=_inputs(query, gallery, scores),
                       environment=environment(time.perf_counter() - started), **fields)  # fmt: skip
     relevance = judge(protocol, query, gallery, truth=truth)
