@@ -1,6 +1,8 @@
 """Distractor studies: every number at every gallery size, from one ranking."""
 
 from reid_vpr_eval.studies.distractors.curve import distractor_curve
+from reid_vpr_eval.studies.distractors.forecast import backtest
+from reid_vpr_eval.studies.distractors.moments import query_variances
 from reid_vpr_eval.studies.distractors.pairs import Pairs, read_pairs
 
-__all__ = ["Pairs", "distractor_curve", "read_pairs"]
+__all__ = ["Pairs", "backtest", "distractor_curve", "query_variances", "read_pairs"]

@@ -16,14 +16,18 @@ from reid_vpr_eval.metrics.grammar import MetricName, parse
 from reid_vpr_eval.ranking import Ranking
 from reid_vpr_eval.relevance.pairs import NoPositive
 from reid_vpr_eval.studies.distractors.blocks import BlockExpectations, read_blocks
-from reid_vpr_eval.studies.distractors.drawn import Drawn, EngineOf
+from reid_vpr_eval.studies.distractors.drawn import Drawn, EngineOf, recorded
 from reid_vpr_eval.studies.distractors.expectation import Expectations
+from reid_vpr_eval.studies.distractors.forecast import forecast_points
 from reid_vpr_eval.studies.distractors.pairs import Pairs, PoolPositives, Strata, read_pairs
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CURVE_COLUMNS", "CurvePoint", "curve_points", "distractor_curve", "log_sizes"]
+__all__ = [
+    "CURVE_COLUMNS", "CurvePoint", "check_metric", "check_sizes", "curve_points",
+    "distractor_curve", "log_sizes",
+]  # fmt: skip
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Unit: TypeAlias = Literal["items", "blocks"]
@@ -42,6 +46,7 @@ def distractor_curve(
     no_positive: NoPositive | None = None,
     pool_positives: PoolPositives = "error",
     unit: Unit = "items",
+    seed: int = 0,
 ) -> pd.DataFrame:
     """Return the exact mean of metrics over all draws of distractors, at any gallery sizes.
 
@@ -76,6 +81,8 @@ def distractor_curve(
         What is drawn: items, or whole blocks (ranked with ``blocks=``). Sizes are numbers of
         blocks then, `gallery` too, and the blocks that hold a positive are the base "positives"
         with all their items, see :func:`read_blocks`.
+    seed : int
+        Of the forecast.
 
     Returns
     -------
@@ -107,17 +114,24 @@ def distractor_curve(
     """
     import pandas as pd
 
-    if forecast:
-        raise NotCountedError("forecast=True is not there yet")
     names = [parse(name) for name in ([metrics] if isinstance(metrics, str) else metrics)]
-    rows = [
+    which: dict[str, Any] = {"base": base, "pool": pool, "no_positive": no_positive,
+                             "pool_positives": pool_positives}  # fmt: skip
+    beyond: list[int] = []
+    if forecast and unit != "items":
+        raise NotCountedError("blocks have no forecast: leave forecast or unit='blocks' out")
+    if forecast and sizes is not None:
+        largest = read_pairs(ranking, base, pool, pool_positives=pool_positives).largest_size
+        beyond = [size for size in sizes if size > largest]
+        sizes = [size for size in sizes if size <= largest]
+    rows: list[tuple[Any, ...]] = [
         (point.size, point.gallery, name, point.values[name], None, None, None, "exact")
-        for point in curve_points(
-            ranking, sizes, names, base=base, pool=pool, no_positive=no_positive,
-            pool_positives=pool_positives, unit=unit,
-        )
+        for point in curve_points(ranking, sizes, names, unit=unit, **which)
         for name in point.values
-    ]  # fmt: skip
+    ]
+    for ahead in forecast_points(ranking, beyond, names, seed=seed, **which) if beyond else []:
+        rows += [(ahead.size, ahead.gallery, name, value, None, *ahead.intervals[name], "forecast")
+                 for name, value in ahead.values.items()]  # fmt: skip
     return pd.DataFrame(rows, columns=list(CURVE_COLUMNS))
 
 
@@ -160,7 +174,7 @@ def curve_points(
     """
     names = [parse(name) for name in metrics]
     for name in names:
-        _check_metric(name)
+        check_metric(name)
 
     if unit not in ("items", "blocks"):
         raise NotCountedError(f"unit = {unit!r}: one of items, blocks is needed")
@@ -173,7 +187,7 @@ def curve_points(
         engine: EngineOf = Expectations
         if unit == "blocks":
             engine = partial(BlockExpectations, sizes=sizes)
-        return _recorded(Drawn(pairs, lambda: read(graded=True), engine), names)
+        return recorded(Drawn(pairs, lambda: read(graded=True), engine), names)
 
     pairs = read()
     if pairs.largest_size == 0:
@@ -197,7 +211,7 @@ def curve_points(
                 found = concrete.apply(alone, 0)
             else:
                 found = name.apply(view, 0)
-            _check_sizes(name, pairs, size, policy.evaluated)
+            check_sizes(name, pairs, size, policy.evaluated)
             per_query[str(name)] = decreed(name, _at_most_one(name, found), policy)
         values = {name: exact_mean(found[policy.evaluated]) for name, found in per_query.items()}
         yield CurvePoint(size, gallery, values, per_query, policy.evaluated)
@@ -222,14 +236,8 @@ def _at_most_one(name: MetricName, found: Floats) -> Floats:
     return np.where((found > 1) & (found < 1 + 1e-12), 1.0, found)
 
 
-def _recorded(view: Drawn, names: Sequence[MetricName]) -> Drawn:
-    view.record()
-    for name in names:
-        name.apply(view, 0)
-    return view
-
-
-def _check_metric(name: MetricName) -> None:
+def check_metric(name: MetricName) -> None:
+    """Refuse metrics that are no means over queries, with the reason."""
     if name.metric.aggregate == "pooled":
         raise NotCountedError(
             f"{name} pools the scores of all queries, and is no mean over queries: the ranks of "
@@ -278,7 +286,7 @@ def _at_gallery(name: MetricName, pairs: Pairs, gallery: int) -> MetricName:
     return MetricName(name.name, str(name.cut(gallery)), name.options)
 
 
-def _check_sizes(
+def check_sizes(
     name: MetricName, pairs: Pairs, size: int, evaluated: npt.NDArray[np.bool_]
 ) -> None:
     """Refuse a division by the number of ranked items where that depends on the draw."""

@@ -14,11 +14,12 @@ from typing import Any, NoReturn, Protocol, TypeAlias
 import numpy as np
 
 from reid_vpr_eval.errors import NotCountedError
-from reid_vpr_eval.metrics.views import Cut, Floats, OfGrade, OfRank, View
+from reid_vpr_eval.metrics.grammar import MetricName
+from reid_vpr_eval.metrics.views import Cut, Floats, Ints, OfGrade, OfRank, View
 from reid_vpr_eval.studies.distractors.expectation import Asked, Expectations
 from reid_vpr_eval.studies.distractors.pairs import Pairs
 
-__all__ = ["Drawn", "Engine", "EngineOf"]
+__all__ = ["Drawn", "Engine", "EngineOf", "recorded"]
 
 
 class Engine(Protocol):
@@ -67,14 +68,50 @@ class Drawn(View):
 
     def answer(self, size: int) -> None:
         """Compute all that was asked for one size; the same questions get their answers now."""
-        if not self._engines:
-            for graded in {which for which, _ in self._asked}:
-                pairs = self._graded_pairs() if graded else self._pairs
-                mine = [one for which, one in self._asked if which == graded]
-                self._engines[graded] = self._engine(pairs, mine)
-        found = {which: iter(engine.at(size)) for which, engine in self._engines.items()}
-        self._answers = [next(found[which]) for which, _ in self._asked][::-1]
+        self._prepare()
+        self._take(size, {which: engine.at(size) for which, engine in self._engines.items()})
+
+    def answer_by(self, size: int, above: Callable[..., Ints]) -> None:
+        """Take one draw instead of the mean: `above` gives the drawn items above each positive.
+
+        It is given the pool items above each, the size of the pool, the number of each
+        positive and that of all positives of its query.
+        """
+        self._prepare()
+        self._take(size, {which: engine.one(above) for which, engine in self._engines.items()
+                          if isinstance(engine, Expectations)})  # fmt: skip
+
+    def _take(self, size: int, found: dict[bool, list[Floats]]) -> None:
+        each = {which: iter(values) for which, values in found.items()}
+        self._answers = [next(each[which]) for which, _ in self._asked][::-1]
         self.size = self._pairs.least_ranked(size)
+
+    def _prepare(self) -> None:
+        for graded in {which for which, _ in self._asked} - set(self._engines):
+            pairs = self._graded_pairs() if graded else self._pairs
+            mine = [one for which, one in self._asked if which == graded]
+            self._engines[graded] = self._engine(pairs, mine)
+
+    @property
+    def asked(self) -> list[tuple[bool, Asked]]:
+        """What was asked for, and whether of graded items."""
+        return list(self._asked)
+
+    def factors(self, name: MetricName, size: int) -> list[Floats]:
+        """Return what each answer is multiplied with in the values of a metric, (n_query,) each.
+
+        A metric with exact means over draws is linear in the answers.
+        """
+        self.size = self._pairs.least_ranked(size)
+        n = self.reading.n_query
+
+        def value(chosen: int) -> Floats:
+            answers = [np.full(n, float(i == chosen)) for i in range(len(self._asked))]
+            self._answers = answers[::-1]
+            return np.asarray(name.apply(self, 0), float)
+
+        constant = value(-1)
+        return [value(i) - constant for i in range(len(self._asked))]
 
     def _ask(self, asked: Asked, *, graded: bool = False) -> Floats:
         if self._answers is None:
@@ -145,6 +182,14 @@ class Drawn(View):
         )
         times = gains / reading.right
         return self._ask(Asked("every", discount, k, times=times), graded=True)
+
+
+def recorded(view: Drawn, names: Sequence[MetricName]) -> Drawn:
+    """Let metrics ask a view for what they need."""
+    view.record()
+    for name in names:
+        name.apply(view, 0)
+    return view
 
 
 def _itself(rank: Floats) -> Floats:

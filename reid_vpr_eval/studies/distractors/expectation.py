@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from reid_vpr_eval.studies.distractors.hypergeometric import beta_binomial, weights, window
 from reid_vpr_eval.studies.distractors.pairs import Pairs
+from reid_vpr_eval.studies.distractors.series import Series, as_reciprocals
 
 __all__ = ["Asked", "Atoms", "Expectations", "Function"]
 
@@ -24,7 +25,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 Function: TypeAlias = Callable[[Floats], Floats]
 
 #: Numbers that are worked on at once: what stays in a processor's cache.
-_AT_ONCE = 1 << 15
+_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,9 +174,25 @@ class Expectations:
         return [self._sum(one, members, values) for one, members, values in
                 zip(self._asked, self._members, rows, strict=True)]  # fmt: skip
 
-    def _sum(self, one: Asked, members: Ints | None, values: Floats) -> Floats:
+    def one(self, above: Callable[..., Ints]) -> list[Floats]:
+        """Return what was asked for in one draw, given the drawn items above each positive."""
+        atoms, out = self._atoms, []
+        rank = atoms.rank + above(atoms.above, self._pairs.pool_size[self._query], atoms.number,
+                                  self._pairs.n_positive[self._query])  # fmt: skip
+        for number, one in enumerate(self._asked):
+            values = np.ones(len(rank)) if one.function is None else one.function(
+                rank.astype(float))  # fmt: skip
+            cuts = self._cuts[number]
+            if cuts is not None:
+                values = values * (rank <= cuts[self._row])
+            out.append(self._sum(one, self._members[number], values, distinct=False))
+        return out
+
+    def _sum(
+        self, one: Asked, members: Ints | None, values: Floats, *, distinct: bool = True
+    ) -> Floats:
         atoms = slice(None) if members is None else members
-        terms = values[self._row[atoms]] * self._atoms.weight[atoms]
+        terms = values[self._row[atoms] if distinct else atoms] * self._atoms.weight[atoms]
         if isinstance(one.times, np.ndarray):
             terms *= one.times[self._atoms.group[atoms]]
         elif one.times == "number":
@@ -193,14 +210,49 @@ class Expectations:
             rank = self._rank[rows] + low[certain[law]]
             for number, values in enumerate(out):
                 values[rows] = self._tables.at(number, rank) * self._within(number, rows, rank)
-        for laws in _blocks(high - low + 1):
+        open_ = self._by_series(out, drawn, low, high)
+        needed = np.zeros(len(low), bool)
+        for keep in open_:
+            needed[self._law[keep]] = True
+        needed &= low < high
+        for laws in _blocks(np.where(needed, high - low + 1, 0)):
             width = int((high - low)[laws].max()) + 1
             block = weights(self._pool[laws], self._above[laws], drawn[laws], low[laws], width)
             block /= block.sum(axis=1)[:, None]
             rows, law = self._rows_in(laws)
             for number, values in enumerate(out):
-                self._fill(number, values, rows, law, low[laws], block)
+                self._fill(number, values, open_[number], rows, law, low[laws], block)
         return out
+
+    def _by_series(
+        self, out: list[Floats], drawn: Ints, low: Ints, high: Ints
+    ) -> list[Mask]:
+        """Fill in what needs no law: nothing within the cut, all of it, or a series.
+
+        Return the rows of each expectation that are still open.
+        """
+        first, last = self._rank + low[self._law], self._rank + high[self._law]
+        series = Series(self._pool, self._above, drawn, low, self._rank, self._law)
+        inside = low[self._law] < high[self._law]
+        found = []
+        for number, values in enumerate(out):
+            wanted, cuts = self._wanted[number], self._cuts[number]
+            keep = inside if wanted is None else inside & wanted
+            whole = keep
+            if cuts is not None:
+                keep = keep & (first <= cuts)
+                whole = keep & (last <= cuts)
+            if self._tables.of(number) is None:
+                if cuts is None or whole.any():
+                    values[whole] = 1.0
+                    keep = keep & ~whole
+            elif self._tables.reciprocal(number) is not None:
+                c, e = self._tables.reciprocal(number) or (0.0, 0.0)
+                rows = np.flatnonzero(whole & series.valid)
+                values[rows] = series.mean(c, e, rows)
+                keep = keep & ~(whole & series.valid)
+            found.append(keep)
+        return found
 
     def _rows_in(self, laws: Ints) -> tuple[Ints, Ints]:
         """Return the rows of some laws, and which of them each row belongs to."""
@@ -213,25 +265,22 @@ class Expectations:
         return 1.0 if cuts is None else rank <= cuts[rows]
 
     def _fill(
-        self, number: int, values: Floats, rows: Ints, law: Ints, low: Ints, block: Floats
+        self, number: int, values: Floats, open_: Mask, rows: Ints, law: Ints, low: Ints,
+        block: Floats,
     ) -> None:
-        """Compute one expectation for the rows of a block of laws."""
-        wanted, cuts = self._wanted[number], self._cuts[number]
-        keep = np.ones(len(rows), bool) if wanted is None else wanted[rows]
-        start = self._rank[rows] + low[law]
-        if cuts is not None:
-            keep &= start <= cuts[rows]
-        chosen = np.flatnonzero(keep)
+        """Compute one expectation for the open rows of a block of laws."""
+        chosen = np.flatnonzero(open_[rows])
         if not len(chosen):
             return
-        rows, law, start = rows[chosen], law[chosen], start[chosen]
-        width = block.shape[1]
+        rows, law = rows[chosen], law[chosen]
+        start = self._rank[rows] + low[law]
+        width, cuts = block.shape[1], self._cuts[number]
         reach = None if cuts is None else cuts[rows] - start + 1
         if reach is not None:
             width = min(width, int(reach.max()))
         found = block[law, :width]
         if reach is not None and (reach < width).any():
-            found = found * (np.arange(width) < reach[:, None])
+            found *= np.arange(width) < reach[:, None]
         values[rows] = self._tables.dot(number, found, start)
 
 
@@ -240,15 +289,24 @@ class _Tables:
 
     def __init__(self, asked: Sequence[Asked], longest: int) -> None:
         self._of: list[Floats | None] = []
+        self._reciprocal: list[tuple[float, float] | None] = []
         ranks = np.arange(1, longest + 1, dtype=float)
         known: dict[int, Floats] = {}
         for one in asked:
             if one.function is None:
                 self._of.append(None)
+                self._reciprocal.append(None)
                 continue
             if id(one.function) not in known:
                 known[id(one.function)] = np.asarray(one.function(ranks), float)
             self._of.append(known[id(one.function)])
+            self._reciprocal.append(as_reciprocals(known[id(one.function)]))
+
+    def of(self, number: int) -> Floats | None:
+        return self._of[number]
+
+    def reciprocal(self, number: int) -> tuple[float, float] | None:
+        return self._reciprocal[number]
 
     def at(self, number: int, rank: Ints) -> Floats | float:
         table = self._of[number]
