@@ -16,6 +16,7 @@ from reid_vpr_eval.breakdowns import means_by
 from reid_vpr_eval.checks import Seen, run_notes
 from reid_vpr_eval.counts import Expected, check_found, counts_after, counts_before
 from reid_vpr_eval.errors import NotCountedError, RelevanceError
+from reid_vpr_eval.measuring import macro_groups
 from reid_vpr_eval.metrics import TIES, MetricValues, compute, parse
 from reid_vpr_eval.metrics.compute import chance_values, exact_mean
 from reid_vpr_eval.metrics.reading import shared_readings
@@ -25,9 +26,9 @@ from reid_vpr_eval.ranking import Ranking
 from reid_vpr_eval.readings import macro_mean, readings_of, values_by
 from reid_vpr_eval.relevance import Relevance
 from reid_vpr_eval.relevance.pairing import codes, same_code_counts
-from reid_vpr_eval.result import curve_of
 from reid_vpr_eval.rules import judge
 from reid_vpr_eval.samples import Samples
+from reid_vpr_eval.uncertainty import Measured
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,6 +61,8 @@ def evaluate_blocks(
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
     """Evaluate a protocol block by block of queries; return the fields of a Result.
+
+    Besides, `curve` (hit rates by cut-off) and `measured`, for intervals.
 
     Raises
     ------
@@ -171,7 +174,7 @@ class _Collected:
         """Return the fields of the result."""
         import pandas as pd
 
-        evaluated = np.concatenate(self._evaluated)
+        evaluated, counts = np.concatenate(self._evaluated), self._total_counts()
         ties = {name: {one: self._mean(one, name, query) for one in TIES} for name in self._names}
         per_query = {name: self._all(self._protocol.report.ties, name) for name in self._names}
         tables = []
@@ -181,12 +184,18 @@ class _Collected:
             tables.append(table)
         curve = {k: self._mean("curve", f"CMC@{k}", query) for k in range(1, _K_MAX + 1)}
         return {
-            "counts": self._total_counts(),
+            "counts": counts,
             "metrics": MetricValues({n: ties[n][self._protocol.report.ties] for n in self._names}),
             "ties": ties,
             "chance": {name: self._mean("chance", name, None) for name in self._names},
             "per_query": pd.concat(self._tables, ignore_index=True),
-            "curves": curve_of(self._protocol, "CMC", curve, int(evaluated.sum())),
+            "curve": curve,
+            "measured": Measured(
+                values={name: [values] for name, values in per_query.items()},
+                curve={k: [self._all("curve", f"CMC@{k}")] for k in curve},
+                n_ranked=int(counts["n_gallery_ranked"]),
+                groups=macro_groups(self._protocol, query),
+            ),
             "rankings": pd.concat(self._lists, ignore_index=True) if self._lists else None,
             "beside": pd.concat(self._beside, ignore_index=True) if self._beside else None,
             "breakdowns": pd.concat(tables, ignore_index=True) if tables else None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import platform
 import time
 from collections.abc import Mapping, Sequence
@@ -21,7 +20,8 @@ from reid_vpr_eval.checks import Seen, run_notes
 from reid_vpr_eval.counts import Expected, check_counts, counts_after
 from reid_vpr_eval.dense import evaluate_blocks, pairs_ahead
 from reid_vpr_eval.draws import draw_codes, drawn_for_each, draws_of, expected_over_draws
-from reid_vpr_eval.errors import AlignmentError, NotCountedError, RelevanceError
+from reid_vpr_eval.errors import AlignmentError, FormatError, NotCountedError, RelevanceError
+from reid_vpr_eval.measuring import measured_of, over_draws
 from reid_vpr_eval.metrics import TIES, MetricValues, parse
 from reid_vpr_eval.metrics.compute import exact_mean
 from reid_vpr_eval.metrics.reading import shared_readings
@@ -38,11 +38,11 @@ from reid_vpr_eval.ranking import Ranking, rank
 from reid_vpr_eval.ranking.sources import source_of
 from reid_vpr_eval.readings import all_ties, breakdowns_by, chances, readings_of
 from reid_vpr_eval.relevance import Relevance
-from reid_vpr_eval.result import Result, curve_table
+from reid_vpr_eval.result import Result, curve_of, curve_values
 from reid_vpr_eval.rules import judge
 from reid_vpr_eval.samples import Samples
 from reid_vpr_eval.scores import Embeddings, RankedLists, ScoreMatrix, Scores
-from reid_vpr_eval.uncertainty import units_of
+from reid_vpr_eval.uncertainty import Measured, Uncertainty, uncertainty_of, units_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,6 +66,7 @@ def evaluate(
     missing_query: Literal["error", "zero", "skip"] = "error",
     by: Sequence[str] = (),
     truth: Any = None,
+    interval: str | Mapping[str, Any] | None = None,
     **counting: Any,
 ) -> Result:
     """Evaluate scores by a protocol.
@@ -90,6 +91,10 @@ def evaluate(
     truth : optional
         What the protocol leaves to its user: lists for a rule of kind ``listed``, neighbours
         (or features of another space) for ``nearest``; see :func:`reid_vpr_eval.rules.judge`.
+    interval : str or mapping, optional
+        How intervals are made where not as the protocol says: a method, or keys of its
+        table ``report.interval`` such as ``{"unit": "sequence", "level": 0.9}``; "none":
+        there are none.
     **counting
         Every keyword of :func:`rank`; `strata` may name a gallery column and `tie_order`
         may be "id_desc".
@@ -118,7 +123,7 @@ def evaluate(
     return evaluate_prepared(
         protocol, query, gallery, scores, expected=expected, keep_ranking=keep_ranking,
         unretrieved=unretrieved, missing_query=missing_query, by=by, truth=truth,
-        **counting,
+        interval=interval, **counting,
     )  # fmt: skip
 
 
@@ -134,11 +139,17 @@ def evaluate_prepared(
     missing_query: Literal["error", "zero", "skip"] = "error",
     by: Sequence[str] = (),
     truth: Any = None,
+    interval: str | Mapping[str, Any] | None = None,
     **counting: Any,
 ) -> Result:
     """Evaluate two sides to which the protocol's columns, where and aliases were applied."""
     if protocol.multi_query:
         query, scores = pool_queries(query, scores, protocol.multi_query)
+    protocol = protocol.with_interval(interval)
+    if isinstance(interval, Mapping) and interval.get("unit"):
+        reason = units_of(protocol, query).reason
+        if reason:
+            raise FormatError(reason)
     if protocol.draw is not None:
         if by or keep_ranking is True:
             asked = "by" if by else "keep_ranking=True"
@@ -166,13 +177,13 @@ def _evaluate_one(
     missing_query: Literal["error", "zero", "skip"] = "error",
     by: Sequence[str] = (),
     truth: Any = None,
+    measured: list[Measured] | None = None,
     **counting: Any,
 ) -> Result:
+    """Evaluate one gallery; with `measured` collect what queries contribute, for later."""
     started = time.perf_counter()
     names = [parse(name) for name in protocol.report.metrics]
     warn_of_doubles(query, gallery, scores)
-    units = units_of(protocol, query)
-    units = units.in_blocks(math.ceil(query.n ** (1 / 3)))
     policies: dict[str, Any] = {
         "no_positive": protocol.no_positive,
         "unretrieved": unretrieved,
@@ -189,8 +200,12 @@ def _evaluate_one(
             ),
             progress=steps,
         )  # fmt: skip
-        fields["per_query"] = with_columns(with_units(fields["per_query"], units), query, by)
+        curve, n_evaluated = fields.pop("curve"), int(fields["counts"]["n_evaluated"])
+        sure = _uncertainty(protocol, query, fields.pop("measured"), measured)
+        fields["per_query"] = with_columns(with_units(fields["per_query"], sure.units), query, by)
         return Result(protocol=protocol, inputs=_inputs(query, gallery, scores),
+                      curves=curve_of(protocol, "CMC", curve, sure.curve, n_evaluated),
+                      intervals=sure.intervals, interval_reasons=sure.reasons,
                       environment=environment(time.perf_counter() - started), **fields)  # fmt: skip
     relevance = judge(protocol, query, gallery, truth=truth)
     check_counts(protocol, relevance, expected)
@@ -198,7 +213,13 @@ def _evaluate_one(
     ranking = _rank(protocol, gallery, scores, relevance, counting)
     with shared_readings():
         readings = readings_of(protocol, ranking, relevance)
-        ties, evaluated = all_ties(readings, protocol, query, policies)
+        ties, reported = all_ties(readings, protocol, query, policies)
+        evaluated = next(iter(reported.values()))[0].evaluated
+        curve = curve_values(ranking, protocol, "CMC", _K_MAX)
+        sure = _uncertainty(
+            protocol, query,
+            measured_of(protocol, query, readings, reported, curve, policies), measured,
+        )  # fmt: skip
         kept = keep_ranking is True or (keep_ranking == "auto" and len(ranking.item) <= _KEPT_PAIRS)
         listed = ranking.top_item is not None
         per_query = per_query_table(ranking, query, gallery, scores, protocol, policies)
@@ -208,8 +229,10 @@ def _evaluate_one(
             metrics=MetricValues({str(n): ties[str(n)][protocol.report.ties] for n in names}),
             ties=ties,
             chance=chances(readings, protocol),
-            per_query=with_columns(with_units(per_query, units), query, by),
-            curves=curve_table(ranking, protocol, "CMC", _K_MAX),
+            per_query=with_columns(with_units(per_query, sure.units), query, by),
+            curves=curve_of(protocol, "CMC", curve, sure.curve),
+            intervals=sure.intervals,
+            interval_reasons=sure.reasons,
             inputs=_inputs(query, gallery, scores),
             ranking=ranking if kept else None,
             rankings=top_lists(ranking, query, gallery, scores) if listed else None,
@@ -220,6 +243,16 @@ def _evaluate_one(
             notes=run_notes(protocol, Seen.of(relevance, ranking, scores), query, gallery),
             environment=environment(time.perf_counter() - started),
         )
+
+
+def _uncertainty(
+    protocol: Protocol, query: Samples, found: Measured, measured: list[Measured] | None
+) -> Uncertainty:
+    """Return the intervals, or keep what they are made from if there is more to come."""
+    if measured is not None:
+        measured.append(found)
+        protocol = protocol.with_interval("none")
+    return uncertainty_of(protocol, units_of(protocol, query), found)
 
 
 def _evaluate_draws(
@@ -239,18 +272,21 @@ def _evaluate_draws(
     if draw.per_query and draw.method == "sample":
         return _each_its_own(protocol, query, gallery, scores, expected, truth, counting)
     trials: list[Result] = []
+    measured: list[Measured] = []
+    asked: list[npt.NDArray[np.int64]] = []
     for number, (asking, rows) in enumerate(draws_of(draw, query, gallery)):
         trials.append(_evaluate_one(
             protocol, query.take(asking), gallery.take(rows), scores.take(asking, rows),
-            expected=expected, keep_ranking=False, truth=truth,
+            expected=expected, keep_ranking=False, truth=truth, measured=measured,
             **_inside(counting, f"draw-{number}"),
         ))  # fmt: skip
+        asked.append(asking)
         if draw.method == "exact":
             break
     if draw.method == "exact":
         relevance = judge(protocol, query, gallery, truth=truth)
         return _expectation(protocol, relevance, query, gallery, scores, trials[0])
-    return _mean_of(trials, query, gallery, scores)
+    return _mean_of(trials, query, gallery, scores, over_draws(measured, asked, protocol, query))
 
 
 def _inside(counting: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -273,20 +309,26 @@ def _each_its_own(
     assert draw is not None  # noqa: S101 (asked by the caller)
     if draw.n != 1:
         raise NotCountedError("a draw of its own for every query takes one item of each group")
+    measured: list[Measured] = []
     whole = _evaluate_one(protocol, query, gallery, scores, expected=expected, keep_ranking=False,
-                          truth=truth, **counting)  # fmt: skip
+                          truth=truth, measured=measured, **counting)  # fmt: skip
     relevance = judge(protocol, query, gallery, truth=truth)
-    trials = []
+    trials, values = [], {name: list[npt.NDArray[np.float64]]() for name in measured[0].values}
     for matrix, drawn in drawn_for_each(draw, source_of(scores), relevance,
                                         draw_codes(draw, gallery)):  # fmt: skip
         readings = readings_of(protocol, rank(matrix, drawn), drawn)
-        ties, _ = all_ties(readings, protocol, query, {"no_positive": protocol.no_positive})
+        ties, reported = all_ties(readings, protocol, query, {"no_positive": protocol.no_positive})
+        for name, kept in values.items():
+            kept.append(reported[name][0].per_query(reported[name][1]))
         found = {name: ties[name][protocol.report.ties] for name in ties}
         trials.append(replace(whole, metrics=MetricValues(found), ties=ties))
-    return _mean_of(trials, query, gallery, scores)
+    drawn_values = replace(measured[0], values=values, hits={}, answers={})
+    return _mean_of(trials, query, gallery, scores, drawn_values)
 
 
-def _mean_of(trials: Sequence[Result], query: Samples, gallery: Samples, scores: Scores) -> Result:
+def _mean_of(
+    trials: Sequence[Result], query: Samples, gallery: Samples, scores: Scores, measured: Measured
+) -> Result:
     """Average the results of several draws; tables of queries are those of the first one."""
     import pandas as pd
 
@@ -297,6 +339,10 @@ def _mean_of(trials: Sequence[Result], query: Samples, gallery: Samples, scores:
     first = trials[0]
     curves = first.curves.copy()
     curves["value"] = np.mean([trial.curves["value"].to_numpy() for trial in trials], axis=0)
+    protocol = first.protocol
+    sure = uncertainty_of(protocol, units_of(protocol, query), measured)
+    band = [sure.curve.get(k) or (None, None) for k in curves["k"].tolist()]
+    curves["low"], curves["high"] = [low for low, _ in band], [high for _, high in band]
     rows = [(number, name, value) for number, trial in enumerate(trials)
             for name, value in trial.metrics.items()]  # fmt: skip
     return replace(
@@ -307,6 +353,8 @@ def _mean_of(trials: Sequence[Result], query: Samples, gallery: Samples, scores:
         },
         chance=mean([trial.chance for trial in trials]),
         curves=curves,
+        intervals=sure.intervals,
+        interval_reasons=sure.reasons,
         inputs=_inputs(query, gallery, scores),
         draws=pd.DataFrame(rows, columns=["draw", "metric", "value"]),
     )
@@ -330,6 +378,7 @@ def _expectation(
         )
     codes = draw_codes(draw, gallery)
     ties: dict[str, dict[str, float]] = {name: {} for name in first.ties}
+    measured = Measured({}, {}, int(codes.max()) + 1)
     for order in TIES:
         values, weights = expected_over_draws(
             scores, relevance, codes, list(ties), ties=order, rest=draw.rest,
@@ -337,16 +386,23 @@ def _expectation(
         )
         lone = (weights == 0) & (protocol.no_positive in ("zero", "one"))
         weights = np.where(lone, 1.0, weights)
-        for name, per_query in values.items():
-            filled = np.where(lone, float(protocol.no_positive == "one"), per_query)
-            inside = weights > 0
+        inside = weights > 0
+        filled = {name: np.where(lone, float(protocol.no_positive == "one"), per_query)
+                  for name, per_query in values.items()}  # fmt: skip
+        for name, found in filled.items():
             ties[name][order] = float(
-                exact_mean(filled[inside] * weights[inside]) / exact_mean(weights[inside])
+                exact_mean(found[inside] * weights[inside]) / exact_mean(weights[inside])
             )
+        if order == protocol.report.ties:
+            kept = {name: [np.where(inside, found, np.nan)] for name, found in filled.items()}
+            measured = replace(measured, values=kept, weights=[weights])
+    sure = uncertainty_of(protocol, units_of(protocol, query), measured)
     return replace(
         first,
         metrics=MetricValues({n: ties[n][protocol.report.ties] for n in first.metrics}),
         ties=ties,
+        intervals=sure.intervals,
+        interval_reasons=sure.reasons,
         inputs=_inputs(query, gallery, scores),
     )
 

@@ -45,8 +45,13 @@ def all_ties(
     protocol: Protocol,
     query: Samples,
     policies: Mapping[str, Any],
-) -> tuple[dict[str, dict[str, float]], npt.NDArray[np.bool_]]:
-    """Compute every metric with equal scores read in each of the four ways."""
+) -> tuple[dict[str, dict[str, float]], dict[str, tuple[Values, str]]]:
+    """Compute every metric with equal scores read in each of the four ways.
+
+    Returns the numbers, and for the reported way the values of all queries with the name of
+    the metric in them.
+    """
+    reported: dict[str, tuple[Values, str]] = {}
     out: dict[str, dict[str, float]] = {name: {} for name in readings}
     for ties in TIES:
         found = values_by(readings, ties, policies)
@@ -54,8 +59,9 @@ def all_ties(
             out[name][ties] = values[own]
             if protocol.evaluation.macro and parse(own).metric.aggregate == "mean":
                 out[name][ties] = macro_mean(values.per_query(own), query, protocol)
-        first, _ = next(iter(found.values()))
-    return out, first.evaluated
+        if ties == protocol.report.ties:
+            reported = found
+    return out, reported
 
 
 def values_by(

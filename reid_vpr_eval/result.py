@@ -16,20 +16,21 @@ from reid_vpr_eval.errors import (
     NotCountedError,
 )
 from reid_vpr_eval.metrics import MetricValues, compute, parse
+from reid_vpr_eval.metrics.compute import Values
 from reid_vpr_eval.protocol import Protocol
 from reid_vpr_eval.ranking import Ranking
 from reid_vpr_eval.summary import table_text
 from reid_vpr_eval.tables import csv_bytes, json_bytes, read_json, read_table, records
+from reid_vpr_eval.uncertainty import Interval, Intervals, Measured, Units, uncertainty_of
+from reid_vpr_eval.uncertainty.units import TRAVERSE
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["NO_INTERVAL", "Result", "curve_of", "curve_table"]
+__all__ = ["Result", "curve_of", "curve_values"]
 
 SCHEMA = "reid_vpr_eval.result"
-VERSION = 1
-#: Why intervals are null.
-NO_INTERVAL = "intervals are not computed by this version"
+VERSION = 2
 
 #: Tables that a result may lack; each is a file of the run folder.
 _OPTIONAL = ("rankings", "beside", "breakdowns", "draws", "places", "track")
@@ -55,8 +56,11 @@ class Result:
         pessimistic and index.
     chance : mapping of str to float
         The exact expectation of each metric for a ranking without information.
-    intervals : mapping of str to None
-        Null, with the reason in `interval_reason`, as long as there are none.
+    intervals : Intervals
+        For each metric its :class:`reid_vpr_eval.uncertainty.Interval`, by unit and with the
+        gallery fixed, or None; any spelling is a key.
+    interval_reasons : mapping of str to str
+        Why a metric has no interval.
     per_query : pandas.DataFrame
         One row a query.
     curves : pandas.DataFrame
@@ -102,12 +106,8 @@ class Result:
     track: pd.DataFrame | None = None
     notes: Sequence[str] | None = None
     environment: Mapping[str, Any] = field(default_factory=dict)
-    interval_reason: str = NO_INTERVAL
-
-    @property
-    def intervals(self) -> Mapping[str, None]:
-        """Intervals by metric: none yet, see `interval_reason`."""
-        return dict.fromkeys(self.metrics)
+    intervals: Intervals = field(default_factory=lambda: Intervals({}))
+    interval_reasons: Mapping[str, str] = field(default_factory=dict)
 
     def curve(self, metric: str = "CMC", k_max: int = 50) -> pd.DataFrame:
         """Return a metric at every cut-off from 1 to `k_max`: columns k, value, low, high.
@@ -126,8 +126,24 @@ class Result:
                 f"the curve of {metric} up to {k_max} needs the counts, which this result does "
                 f"not hold: evaluate with keep_ranking=True (saved: up to {len(saved)})"
             )
-        table = curve_table(self.ranking, self.protocol, name, k_max)
+        values = curve_values(self.ranking, self.protocol, name, k_max)
+        table = curve_of(self.protocol, name, values, self._band(values))
         return table[["k", "value", "low", "high"]]
+
+    def _band(self, values: Values) -> Mapping[int, tuple[float, float] | None]:
+        """Return intervals of a curve by the units of the table of queries.
+
+        None along a traverse, whose order is not kept.
+        """
+        made = [interval for interval in self.intervals.values() if interval is not None]
+        if not made or made[0].unit == TRAVERSE or self.ranking is None:
+            return {}
+        names = self.per_query["unit"]
+        alone = bool(names.isna().all())
+        units = Units(made[0].unit, names=None if alone else names.to_numpy().astype(str))
+        curve = {int(parse(name).k): [values.per_query(name)] for name in values}
+        measured = Measured({}, curve, self.ranking.n_gallery_ranked)
+        return uncertainty_of(self.protocol, units, measured).curve
 
     def __str__(self) -> str:
         return table_text(self)
@@ -152,8 +168,11 @@ class Result:
             "metrics": dict(self.metrics),
             "ties": {name: dict(bounds) for name, bounds in self.ties.items()},
             "chance": dict(self.chance),
-            "intervals": dict(self.intervals),
-            "interval_reason": self.interval_reason,
+            "intervals": {
+                name: None if made is None else made.document()
+                for name, made in self.intervals.items()
+            },
+            "interval_reasons": dict(self.interval_reasons),
             "curves": records(self.curves),
             "notes": None if self.notes is None else list(self.notes),
         }
@@ -223,7 +242,13 @@ class Result:
             **tables,
             notes=document.get("notes"),
             environment=read_json(environment) if environment.is_file() else {},
-            interval_reason=document["interval_reason"],
+            intervals=Intervals({
+                name: None if made is None else Interval.of(made)
+                for name, made in ((name, document["intervals"].get(name)) for name in order)
+            }),
+            interval_reasons=document.get(
+                "interval_reasons", dict.fromkeys(order, document.get("interval_reason", ""))
+            ),
         )
 
     def _check_folder(self, target: Path, overwrite: bool) -> None:
@@ -241,9 +266,9 @@ class Result:
             )
 
 
-def curve_table(ranking: Ranking, protocol: Protocol, metric: str, k_max: int) -> pd.DataFrame:
-    """Compute a metric at every cut-off from 1 to `k_max`, as a tidy table."""
-    values = compute(
+def curve_values(ranking: Ranking, protocol: Protocol, metric: str, k_max: int) -> Values:
+    """Compute a metric at every cut-off from 1 to `k_max`, by the protocol's policies."""
+    return compute(
         ranking,
         [f"{metric}@{k}" for k in range(1, k_max + 1)],
         ties=protocol.report.ties,
@@ -251,17 +276,22 @@ def curve_table(ranking: Ranking, protocol: Protocol, metric: str, k_max: int) -
         unretrieved="zero",
         missing_query="zero",
     )
-    found = {k: values[f"{metric}@{k}"] for k in range(1, k_max + 1)}
-    return curve_of(protocol, metric, found, int(values.evaluated.sum()))
 
 
 def curve_of(
-    protocol: Protocol, metric: str, values: Mapping[int, float], n_evaluated: int
+    protocol: Protocol,
+    metric: str,
+    values: Values | Mapping[int, float],
+    band: Mapping[int, tuple[float, float] | None],
+    n_evaluated: int | None = None,
 ) -> pd.DataFrame:
-    """Return values by cut-off as a tidy table."""
+    """Return values by cut-off, with their intervals, as a tidy table."""
     import pandas as pd
 
-    rows = [("", protocol.name, metric, k, value, None, None, n_evaluated)
+    if isinstance(values, Values):
+        n_evaluated = int(values.evaluated.sum())
+        values = {int(parse(name).k): value for name, value in values.items()}
+    rows = [("", protocol.name, metric, k, value, *(band.get(k) or (None, None)), n_evaluated)
             for k, value in values.items()]  # fmt: skip
     return pd.DataFrame(rows, columns=list(_CURVE_COLUMNS))
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from reid_vpr_eval.metrics import parse
 from reid_vpr_eval.protocol import Protocol
+from reid_vpr_eval.uncertainty import METHOD_NAMES, Interval, unit_word
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["shown", "spelled", "table_text"]
+__all__ = ["interval_lines", "shown", "shown_interval", "spelled", "table_text"]
 
 _VISIBLE = 0.0005
 
@@ -30,6 +31,10 @@ class Reported(typing.Protocol):
     def ties(self) -> Mapping[str, Mapping[str, float]]: ...
     @property
     def chance(self) -> Mapping[str, float]: ...
+    @property
+    def intervals(self) -> Mapping[str, Interval | None]: ...
+    @property
+    def interval_reasons(self) -> Mapping[str, str]: ...
     @property
     def inputs(self) -> Mapping[str, Any]: ...
     @property
@@ -57,6 +62,53 @@ def shown(name: str, value: float) -> str:
     return f"{value:.1f}" if parse(name).metric.is_rank else f"{100 * value:.1f}"
 
 
+def shown_interval(name: str, interval: Interval | None) -> str:
+    """Return the limits of an interval as a person reads them; empty where there is none."""
+    return "" if interval is None else (
+        f"[{shown(name, interval.low)}, {shown(name, interval.high)}]"
+    )
+
+
+def interval_lines(result: Reported) -> list[str]:
+    """Say how intervals were made: level, method, queries and units; and why some are missing."""
+    made = {name: one for name in result.metrics
+            if (one := result.intervals.get(name)) is not None}  # fmt: skip
+    lines = []
+    if made:
+        by_method: dict[str, list[str]] = {}
+        for name, one in made.items():
+            by_method.setdefault(_called(one), []).append(spelled(name, result.protocol))
+        listed = ", ".join(f"{method} ({', '.join(names)})" for method, names in by_method.items())
+        if len(by_method) == 1:
+            listed = next(iter(by_method))
+        first = next(iter(made.values()))
+        counted = f"{first.n} queries"
+        if first.unit != "query":
+            counted += f" in {first.n_units} {unit_word(result.protocol, first.unit)}"
+        lines.append(f"{100 * first.level:g} % intervals: {listed}, {counted}, {_fixed(result)}")
+    reasons: dict[str, list[str]] = {}
+    for name, reason in result.interval_reasons.items():
+        if reason and name in set(result.metrics) and "not asked for" not in reason:
+            reasons.setdefault(reason, []).append(spelled(name, result.protocol))
+    for reason, names in reasons.items():
+        what = f"interval for {', '.join(names)}" if made else "intervals"
+        lines.append(f"no {what}: {reason}")
+    return lines
+
+
+def _called(interval: Interval) -> str:
+    name = METHOD_NAMES.get(interval.method, interval.method)
+    return f"{name} of {interval.block} queries" if interval.block else name
+
+
+def _fixed(result: Reported) -> str:
+    """Return what the intervals are for: other queries, and nothing else new."""
+    draw = result.protocol.draw
+    if draw is None:
+        return "gallery fixed"
+    return "mean over all draws" if result.draws is None else "drawn galleries fixed"
+
+
 def table_text(result: Reported, *, chance: bool = False) -> str:
     """Return the table that a paper would print, with what it was computed on.
 
@@ -68,17 +120,20 @@ def table_text(result: Reported, *, chance: bool = False) -> str:
         heading += " (the data set was withdrawn by its authors)"
     names = [spelled(name, protocol) for name in result.metrics]
     values = [shown(name, value) for name, value in result.metrics.items()]
-    widths = [max(len(name), len(value)) for name, value in zip(names, values, strict=True)]
+    limits = [shown_interval(name, result.intervals.get(name)) for name in result.metrics]
+    widths = [max(map(len, column)) for column in zip(names, values, limits, strict=True)]
     lines = [
         heading,
         "  ".join(name.rjust(width) for name, width in zip(names, widths, strict=True)),
         "  ".join(value.rjust(width) for value, width in zip(values, widths, strict=True)),
+        *(_interval_row(limits, widths) if any(limits) else []),
         *(_chance_line(result, widths) if chance else []),
         f"{counts['n_evaluated']:.0f} of {counts['n_query']:.0f} queries "
         f"({counts['n_no_positive']:.0f} without a positive: {protocol.no_positive}), "
         f"{counts['n_gallery_ranked']:.0f} of {counts['n_gallery']:.0f} gallery items, "
         f"{counts['n_positive_pairs']:.0f} positive pairs, ceiling "
         f"{100 * counts['ceiling']:.1f}",
+        *interval_lines(result),
         *_below_chance(result),
         *_draw_line(result),
         *_tie_lines(result),
@@ -87,6 +142,11 @@ def table_text(result: Reported, *, chance: bool = False) -> str:
         f"{result.inputs.get('metric') or result.inputs.get('scores')}",
     ]
     return "\n".join(lines)
+
+
+def _interval_row(limits: list[str], widths: list[int]) -> list[str]:
+    row = "  ".join(text.rjust(width) for text, width in zip(limits, widths, strict=True))
+    return [row.rstrip()]
 
 
 def _chance_line(result: Reported, widths: list[int]) -> list[str]:

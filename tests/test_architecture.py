@@ -17,7 +17,8 @@ PACKAGE = Path(reid_vpr_eval.__file__).parent
 #: Lowest first; a module may import its own layer and those before it.
 LAYERS = [
     "errors", "archive", "columns", "samples", "scores", "formats", "protocol", "relevance",
-    "ranking", "metrics", "uncertainty", "breakdowns", "draws", "readings", "summary", "tables",
+    "ranking", "metrics", "uncertainty", "breakdowns", "draws",
+    "readings", "measuring", "summary", "tables",
     "result", "per_query", "places", "alignment", "counts", "rules", "checks", "dense",
     "evaluation", "evaluator", "studies",
     "report", "encoders", "compat", "runs", "demo", "cli", "__main__",

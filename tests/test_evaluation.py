@@ -47,8 +47,11 @@ def test_a_result_holds_what_it_promises() -> None:
         "n_tied_queries", "ceiling",
     }  # fmt: skip
     assert result.metrics["R@1"] == result.metrics["CMC@1"] == result.metrics["Rank-1"]
-    assert result.intervals["mAP"] is None
-    assert "not computed" in result.interval_reason
+    made = result.intervals["mAP"]
+    assert made is not None
+    assert made.low < result.metrics["mAP"] < made.high
+    assert (made.unit, made.n_units, made.n) == ("label", 6, 24)
+    assert result.interval_reasons == {}
     assert result.ranking is not None
     assert result.ranking.strata == ("a", "b")
     curve = result.curve("CMC", k_max=20)

@@ -12,6 +12,7 @@ import pytest
 from reid_vpr_eval import FormatError, Result
 from reid_vpr_eval.metrics import MetricValues
 from reid_vpr_eval.report import FORMATS, render
+from reid_vpr_eval.uncertainty import Intervals
 from report_results import people, places
 
 NUMBERS = {
@@ -33,7 +34,7 @@ def fixed(numbers: Mapping[str, float] = NUMBERS, title: str = "Market") -> Resu
             "report": made.protocol.report.model_copy(update={"spelling": "Rank-{k}"}),
         }
     )
-    return replace(made, protocol=protocol, metrics=MetricValues(numbers))
+    return replace(made, protocol=protocol, metrics=MetricValues(numbers), intervals=Intervals({}))
 
 
 def test_there_are_six_formats() -> None:

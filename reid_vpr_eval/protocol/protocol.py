@@ -94,6 +94,35 @@ class Protocol(Table):
         """SHA-256 of what is reported: distance, metrics, spelling, intervals."""
         return _digest(json.loads(self.report.model_dump_json(exclude_defaults=True)))
 
+    def with_interval(self, interval: str | Mapping[str, Any] | None) -> Protocol:
+        """Return the protocol with intervals made otherwise.
+
+        Parameters
+        ----------
+        interval : str, mapping or None
+            A method ("auto", "bca", "korn-graubard", "wilson", "moving-block", "none"), or
+            the keys of `report.interval` that change; None changes nothing.
+
+        Raises
+        ------
+        ProtocolError
+            If a key is unknown or a value does not fit.
+
+        Examples
+        --------
+        >>> from reid_vpr_eval import load_protocol
+        >>> load_protocol("market1501").with_interval({"level": 0.9}).report.interval.unit
+        'label'
+        """
+        if interval is None:
+            return self
+        given = {"method": interval} if isinstance(interval, str) else dict(interval)
+        content: dict[str, Any] = json.loads(self.model_dump_json(exclude_defaults=True))
+        report = content.setdefault("report", {})
+        report["interval"] = {**report.get("interval", {}), **given}
+        changed = type(self).from_dict(content, source="interval")
+        return self.model_copy(update={"report": changed.report})
+
     def to_toml(self) -> str:
         """Return the resolved protocol as a TOML file that reads back to the same."""
         return to_toml(self.resolved())

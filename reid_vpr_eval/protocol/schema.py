@@ -230,10 +230,15 @@ class EvaluationTable(Table):
 class IntervalTable(Table):
     """How uncertainty is estimated."""
 
-    method: Literal["auto", "bca", "korn-graubard", "wilson", "moving-block"] = Field(
-        "auto", description="the interval's construction"
+    method: Literal["auto", "bca", "korn-graubard", "wilson", "moving-block", "none"] = Field(
+        "auto", description="the interval's construction; auto: by the number of units"
     )
-    unit: str | None = Field(None, description="query column of what is resampled together")
+    unit: str | None = Field(
+        None,
+        description="what is resampled together: a query column; position: equal coordinates; "
+        "traverse: neighbours along the way; query: each alone; by kind: label label, frames "
+        "traverse, places position where any repeats, else sequence",
+    )
     level: float = Field(0.95, gt=0, lt=1, description="coverage")
     resamples: int = Field(2000, ge=1, description="number of bootstrap resamples")
     seed: int = Field(0, ge=0, description="seed of the resampling")

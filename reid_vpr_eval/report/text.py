@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from reid_vpr_eval.errors import FormatError
 from reid_vpr_eval.metrics import parse
 from reid_vpr_eval.result import Result
-from reid_vpr_eval.summary import shown, spelled
+from reid_vpr_eval.summary import interval_lines, shown, shown_interval, spelled
 
 __all__ = ["FORMATS", "hit_rates", "render", "reported"]
 
@@ -33,8 +33,9 @@ def render(result: Result, format: str = "table") -> str:
         What to print.
     format : {"table", "json", "tsv", "latex", "torchreid", "vpr"}
         ``table``: as the result prints itself. ``json``: the content of result.json.
-        ``tsv``: a metric and its value a line, at full precision. ``latex``: a tabular
-        for the package booktabs. ``torchreid`` and ``vpr``: the lines that these tools
+        ``tsv``: a metric and its value a line, at full precision, and the limits of its
+        interval where it has one. ``latex``: a tabular for the package booktabs, intervals
+        in a row of their own. ``torchreid`` and ``vpr``: the lines that these tools
         print and that scripts parse.
 
     Returns
@@ -85,7 +86,12 @@ def _json(result: Result) -> str:
 
 
 def _tsv(result: Result) -> str:
-    return "\n".join(f"{name}\t{float(value)!r}" for name, value in reported(result).items())
+    lines = []
+    for name, value in reported(result).items():
+        made = result.intervals.get(name)
+        limits = () if made is None else (made.low, made.high)
+        lines.append("\t".join([name, *(repr(float(one)) for one in (value, *limits))]))
+    return "\n".join(lines)
 
 
 def _latex(result: Result) -> str:
@@ -98,10 +104,20 @@ def _latex(result: Result) -> str:
         " & ".join(["Protocol", *names]) + r" \\",
         r"\midrule",
         " & ".join([_escaped(protocol.title or protocol.name), *values]) + r" \\",
+        *_latex_intervals(result),
         r"\bottomrule",
         r"\end{tabular}",
     ]
     return "\n".join(lines)
+
+
+def _latex_intervals(result: Result) -> list[str]:
+    """Return a row of intervals, and what they are as a comment."""
+    limits = [shown_interval(name, result.intervals.get(name)) for name in reported(result)]
+    if not any(limits):
+        return []
+    row = " & ".join(["", *(rf"{{\scriptsize {text}}}" if text else "" for text in limits)])
+    return [f"{row} \\\\", *(f"% {line}" for line in interval_lines(result))]
 
 
 def _escaped(text: str) -> str:

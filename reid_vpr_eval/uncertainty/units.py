@@ -13,7 +13,7 @@ from reid_vpr_eval.protocol import LabelRule, Protocol, WithinRule
 from reid_vpr_eval.samples import Samples
 from reid_vpr_eval.uncertainty.clusters import Clusters
 
-__all__ = ["POSITION", "QUERY", "TRAVERSE", "Units", "units_of"]
+__all__ = ["POSITION", "QUERY", "TRAVERSE", "Units", "unit_word", "units_of"]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
@@ -21,9 +21,9 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 POSITION, QUERY, TRAVERSE = "position", "query", "traverse"
 
 _WORDS = {
-    POSITION: "places", QUERY: "queries", "sequence": "sequences", "camera": "cameras",
-    "group": "groups", "id": "queries", "place": "places", "image": "images", "scene": "scenes",
-    "panorama": "panoramas", "class": "classes", "identity": "identities",
+    POSITION: "places", QUERY: "queries", TRAVERSE: "stretches", "sequence": "sequences",
+    "camera": "cameras", "group": "groups", "id": "queries", "place": "places",
+    "image": "images", "scene": "scenes", "panorama": "panoramas", "class": "classes", "identity": "identities",
 }  # fmt: skip
 _LABEL_WORDS = (
     ("person", "identities"), ("vehicle", "identities"), ("image-text", "images"),
@@ -105,10 +105,10 @@ def units_of(protocol: Protocol, query: Samples) -> Units:
         if unit == QUERY:
             return Units(QUERY, _WORDS[QUERY])
         if unit == TRAVERSE:
-            return Units(TRAVERSE, "stretches", order=_order(query))
+            return Units(TRAVERSE, _WORDS[TRAVERSE], order=_order(query))
         if unit == POSITION and unit not in query:
             return Units(unit, _WORDS[unit], _positions(protocol, query))
-        return Units(unit, _word(protocol, unit), query.keys(unit))
+        return Units(unit, unit_word(protocol, unit), query.keys(unit))
     except FormatError as error:
         return Units("", reason=f"the unit {unit!r} cannot be had: {error}")
 
@@ -129,7 +129,13 @@ def _suggested(protocol: Protocol, query: Samples) -> str:
     return "sequence" if known and len(np.unique(query.keys("sequence"))) > 1 else QUERY
 
 
-def _word(protocol: Protocol, unit: str) -> str:
+def unit_word(protocol: Protocol, unit: str) -> str:
+    """Return what several units are called, where a person reads.
+
+    >>> from reid_vpr_eval import load_protocol
+    >>> unit_word(load_protocol("market1501"), "label"), unit_word(load_protocol("sop"), "label")
+    ('identities', 'classes')
+    """
     if isinstance(protocol.relevance, LabelRule) and unit == protocol.relevance.label:
         for part, word in _LABEL_WORDS:
             if part in protocol.task:
