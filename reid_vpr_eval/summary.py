@@ -13,7 +13,9 @@ from reid_vpr_eval.uncertainty import METHOD_NAMES, Interval, unit_word
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["interval_lines", "shown", "shown_interval", "spelled", "table_text"]
+__all__ = [
+    "interval_lines", "shown", "shown_interval", "spelled", "table_text", "what_is_fixed",
+]  # fmt: skip
 
 _VISIBLE = 0.0005
 
@@ -77,7 +79,8 @@ def interval_lines(result: Reported) -> list[str]:
     if made:
         by_method: dict[str, list[str]] = {}
         for name, one in made.items():
-            by_method.setdefault(_called(one), []).append(spelled(name, result.protocol))
+            by_method.setdefault(_called(one), []).append(_family(name, result.protocol))
+        by_method = {method: list(dict.fromkeys(names)) for method, names in by_method.items()}
         listed = ", ".join(f"{method} ({', '.join(names)})" for method, names in by_method.items())
         if len(by_method) == 1:
             listed = next(iter(by_method))
@@ -85,7 +88,8 @@ def interval_lines(result: Reported) -> list[str]:
         counted = f"{first.n} queries"
         if first.unit != "query":
             counted += f" in {first.n_units} {unit_word(result.protocol, first.unit)}"
-        lines.append(f"{100 * first.level:g} % intervals: {listed}, {counted}, {_fixed(result)}")
+        fixed = what_is_fixed(result)
+        lines.append(f"{100 * first.level:g} % intervals: {listed}, {counted}, {fixed}")
     reasons: dict[str, list[str]] = {}
     for name, reason in result.interval_reasons.items():
         if reason and name in set(result.metrics) and "not asked for" not in reason:
@@ -96,12 +100,19 @@ def interval_lines(result: Reported) -> list[str]:
     return lines
 
 
+def _family(name: str, protocol: Protocol) -> str:
+    """Return a metric's name as printed, hit rates at any k as one."""
+    parsed = parse(name)
+    plain = parsed.name == "CMC" and not parsed.options
+    return protocol.report.spelling.format(k="k") if plain else spelled(name, protocol)
+
+
 def _called(interval: Interval) -> str:
     name = METHOD_NAMES.get(interval.method, interval.method)
     return f"{name} of {interval.block} queries" if interval.block else name
 
 
-def _fixed(result: Reported) -> str:
+def what_is_fixed(result: Reported) -> str:
     """Return what the intervals are for: other queries, and nothing else new."""
     draw = result.protocol.draw
     if draw is None:

@@ -10,6 +10,7 @@ import pytest
 
 from reid_vpr_eval import AlignmentError, Result
 from reid_vpr_eval.report import Images, write_report
+from reid_vpr_eval.summary import shown_interval
 from report_results import images, people, places
 
 VOID = {"meta", "img", "link", "br", "hr", "wbr", "input"}
@@ -120,8 +121,8 @@ def test_numbers_are_on_the_page(tmp_path: Path) -> None:
     text = words(read(write_report([made], tmp_path)))
     assert f"R@1 share of queries whose first item is a positive {100 * made.metrics['R@1']:.1f}" \
         in text  # fmt: skip
-    assert f"none {100 * made.chance['CMC@1']:.1f}" in text
-    assert f"Intervals: {made.interval_reason}." in text
+    limits = shown_interval("CMC@1", made.intervals["CMC@1"])
+    assert f"{limits} {100 * made.chance['CMC@1']:.1f}" in text
     assert "Without a positive nothing to find; a miss in every mean 1" in text
     assert "Ceiling the highest hit rate that these queries allow 90.0 %" in text
     assert made.protocol.judging_hash[:12] in text

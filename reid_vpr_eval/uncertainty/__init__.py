@@ -18,6 +18,6 @@ from reid_vpr_eval.uncertainty.units import Units, unit_word, units_of
 __all__ = [
     "METHODS", "METHOD_NAMES", "Clusters", "FirstAnswers", "Interval", "Intervals", "Measured",
     "Uncertainty", "Units", "bca_limits", "block_draws", "block_length", "bootstrap_means",
-    "cluster_interval", "freedom_of", "jackknife_means", "korn_graubard", "resampling_counts", "uncertainty_of",
-    "unit_word", "units_of", "wilson",
+    "cluster_interval", "freedom_of", "jackknife_means", "korn_graubard", "resampling_counts",
+    "uncertainty_of", "unit_word", "units_of", "wilson",
 ]  # fmt: skip

@@ -23,7 +23,8 @@ POSITION, QUERY, TRAVERSE = "position", "query", "traverse"
 _WORDS = {
     POSITION: "places", QUERY: "queries", TRAVERSE: "stretches", "sequence": "sequences",
     "camera": "cameras", "group": "groups", "id": "queries", "place": "places",
-    "image": "images", "scene": "scenes", "panorama": "panoramas", "class": "classes", "identity": "identities",
+    "image": "images", "scene": "scenes", "panorama": "panoramas", "class": "classes",
+    "identity": "identities",
 }  # fmt: skip
 _LABEL_WORDS = (
     ("person", "identities"), ("vehicle", "identities"), ("image-text", "images"),
