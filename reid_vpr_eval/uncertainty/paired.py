@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,12 +22,14 @@ from reid_vpr_eval.uncertainty.clusters import (
 )
 
 __all__ = [
-    "Effect", "McNemar", "SignFlips", "effect", "holm", "mcnemar", "paired_limits", "sign_flips",
-    "unit_sums",
+    "FEW_UNITS", "Effect", "Limits", "McNemar", "SignFlips", "effect", "holm", "mcnemar",
+    "paired_limits", "sign_flips", "unit_sums",
 ]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
 
+#: Below so many units the bootstrap is too narrow.
+FEW_UNITS = 100
 #: Statistics that differ by less than this share of their largest possible value are equal.
 _SAME = 1e-10
 #: Values of two queries that differ by less than this are equal.
@@ -191,6 +194,14 @@ def holm(p: npt.ArrayLike) -> Floats:
     return out
 
 
+class Limits(NamedTuple):
+    """An interval, and how it was made: "t" or "bca"."""
+
+    low: float
+    high: float
+    method: str
+
+
 def paired_limits(
     differences: npt.ArrayLike,
     units: npt.ArrayLike | None = None,
@@ -199,15 +210,21 @@ def paired_limits(
     level: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
-) -> list[tuple[float, float] | None]:
-    """Return the BCa bootstrap interval of each pair's mean difference, by unit.
+) -> list[Limits | str]:
+    """Return the interval of each pair's mean difference, by unit.
+
+    From 100 units on the BCa bootstrap, in which whole units are drawn, the same for all
+    pairs. Below that it would be too narrow (it holds the truth about 92 times of 100 with 35
+    units and 89 with 10), and Student's t is taken: the mean difference, plus and minus t
+    times the root of J / (J - 1) sum (s_j - d n_j)^2 over the number of queries, with s_j the
+    sum and n_j the size of unit j of J.
 
     Parameters
     ----------
     differences : array (n_query,) or (n_query, n_pairs)
         Of each query, no NaN.
     units : array (n_query,), optional
-        What each query belongs to; whole units are resampled, the same for all pairs.
+        What each query belongs to; by default every query is a unit of its own.
     weights : array (n_query,), optional
         Of each query in the mean.
     level : float
@@ -217,22 +234,24 @@ def paired_limits(
 
     Returns
     -------
-    list of (low, high) or None
-        None with fewer than two units, which say nothing of how units differ.
+    list of Limits or str
+        Why there are none: with fewer than two units, or where no query differs, nothing
+        tells how much other queries would.
 
     Examples
     --------
-    >>> paired_limits([0.5, 0.5, 0.5])
-    [(0.5, 0.5)]
+    >>> paired_limits([0.5, 0.25, 0.25, 0.5])[0].method
+    't'
     >>> paired_limits([0.5, 0.25], ["a", "a"])
-    [None]
+    ['all queries are of one unit']
     """
     values = np.asarray(differences, np.float64)
     values = values[:, None] if values.ndim == 1 else values
     values = np.where(_is_nothing(values), 0.0, values)
     clusters = Clusters.alone(len(values)) if units is None else Clusters.of(units)
     if clusters.n_units < 2:
-        return [None] * values.shape[1]
+        one = "one query does not tell how queries differ"
+        return [one if len(values) == 1 else "all queries are of one unit"] * values.shape[1]
     parts = [clusters.sums(column, weights) for column in values.T]
     total = np.stack([part[0] for part in parts], axis=1)
     size = np.stack([part[1] for part in parts], axis=1)
@@ -240,11 +259,35 @@ def paired_limits(
     # nor does the direction of the differences.
     order = np.lexsort([*np.abs(total).T[::-1], *size.T[::-1]])
     total, size = total[order], size[order]
+    if clusters.n_units < FEW_UNITS:
+        made = [_student(total[:, pair], size[:, pair], level) for pair in range(total.shape[1])]
+    else:
+        made = _bootstrapped(total, size, level, resamples, seed)
+    return [
+        limits if values[:, pair].any() else "no query differs"
+        for pair, limits in enumerate(made)
+    ]
+
+
+def _student(total: Floats, size: Floats, level: float) -> Limits:
+    """Return the interval of a ratio of sums over few units."""
+    from scipy.special import stdtrit
+
+    n, mean = len(total), total.sum() / size.sum()
+    influence = total - mean * size
+    spread = np.sqrt(n / (n - 1) * np.sum(influence**2)) / size.sum()
+    reach = float(stdtrit(n - 1, (1 + level) / 2) * spread)
+    return Limits(float(mean) - reach, float(mean) + reach, "t")
+
+
+def _bootstrapped(
+    total: Floats, size: Floats, level: float, resamples: int, seed: int
+) -> list[Limits]:
     draws = bootstrap_means(total, size, resamples=resamples, seed=seed)
     without = jackknife_means(total, size)
     means = total.sum(axis=0) / size.sum(axis=0)
     return [
-        bca_limits(float(mean), draws[:, pair], without[:, pair], level)
+        Limits(*bca_limits(float(mean), draws[:, pair], without[:, pair], level), "bca")
         for pair, mean in enumerate(means)
     ]
 

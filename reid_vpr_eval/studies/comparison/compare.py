@@ -15,6 +15,7 @@ from reid_vpr_eval.studies.comparison.grouping import grouped
 from reid_vpr_eval.studies.comparison.models import Model, Shared, load_models, matched
 from reid_vpr_eval.summary import shown
 from reid_vpr_eval.uncertainty.paired import (
+    Limits,
     effect,
     holm,
     mcnemar,
@@ -183,7 +184,7 @@ def _by_metric(
         p = float(corrected[settings.correction][number])
         sizes, hits = effect(moved[:, number]), mcnemar(values[:, j], values[:, i])
         own = (sizes.higher, sizes.lower) if sign > 0 else (sizes.lower, sizes.higher)
-        low, high = limits[number] or (None, None)
+        low, high, method = _limits(limits[number])
         n_moving = _n_moving(weighed[:, number], units)
         differences.append(Difference(
             metric=name, run=models[j].name, baseline=models[i].name, value=means[j],
@@ -195,8 +196,8 @@ def _by_metric(
             only_baseline=None if hits is None else hits.only_second,
             p_mcnemar=None if hits is None else hits.p, n_query=len(values),
             n_units=flips.n_units, n_moving=n_moving, exact=flips.exact,
-            p_least=_p_least(n_moving, settings.resamples, flips.exact),
-            reason=_reason(flips.n_units, len(values), shared.unit_word),
+            p_least=_p_least(n_moving, settings.resamples, flips.exact), method=method,
+            reason=_reason(flips.n_units, len(values), n_moving, shared.unit_word),
         ))  # fmt: skip
     letters = {model.name: model.letter for model in models}
     out = []
@@ -204,7 +205,7 @@ def _by_metric(
         beaten = [one.baseline if one.run == model.name else one.run for one in differences
                   if one.significant and _winner(one, sign) == model.name]  # fmt: skip
         low, high = shared.own_interval(models, name, column, settings.level) or (
-            limits[len(pairs) + column] or (None, None)
+            _limits(limits[len(pairs) + column])[:2]
         )
         out.append(RunValue(
             metric=name, run=model.name, letter=model.letter, value=means[column], low=low,
@@ -222,9 +223,13 @@ def _p_least(n_moving: int, resamples: int, exact: bool) -> float:
     return min(1.0, 2.0 ** (1 - n_moving)) if exact else 1 / (resamples + 1)
 
 
-def _reason(n_units: int, n_query: int, word: str) -> str:
+def _limits(found: Limits | str) -> tuple[float | None, float | None, str]:
+    return (None, None, "") if isinstance(found, str) else found
+
+
+def _reason(n_units: int, n_query: int, n_moving: int, word: str) -> str:
     if n_units > 1:
-        return ""
+        return "" if n_moving else "no query differs: nothing tells how far others would"
     if n_query == 1:
         return "one query alone says nothing of how queries differ"
     return f"all {n_query} queries belong to one unit ({word}): nothing can be tested or resampled"
@@ -267,6 +272,16 @@ def _drawn(
     return values, differences
 
 
+def _reasons(differences: Sequence[Difference]) -> list[tuple[str, list[str], bool]]:
+    """Return why there is no interval, for which pairs, and whether only for some of them."""
+    found: dict[str, list[str]] = {}
+    for one in differences:
+        if one.reason:
+            pair = f"{one.run} - {one.baseline} by {one.metric}"
+            found.setdefault(one.reason, []).append(pair)
+    return [(reason, pairs, len(pairs) < len(differences)) for reason, pairs in found.items()]
+
+
 def _remarks(
     models: Sequence[Model],
     values: Sequence[RunValue],
@@ -274,7 +289,10 @@ def _remarks(
     level: float,
 ) -> list[str]:
     """Say what a reader of the tables should know."""
-    notes = list(dict.fromkeys(one.reason for one in differences if one.reason))
+    notes = [
+        f"{', '.join(pairs)}: {reason}" if one_pair else reason
+        for reason, pairs, one_pair in _reasons(differences)
+    ]
     several = [model for model in models if len(model.identities) > 1]
     if several:
         listed = ", ".join(f"{model.name} of {len(model.identities)}" for model in several)

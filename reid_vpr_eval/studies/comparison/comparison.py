@@ -75,6 +75,8 @@ class Difference:
         The metric of both over the compared queries, and the difference.
     low, high : float or None
         The interval of the difference, by unit.
+    method : {"t", "bca", ""}
+        How it was made.
     p, p_corrected : float or None
         Of the sign-flip test, alone and corrected for the pairs of this metric.
     significant : bool
@@ -120,6 +122,7 @@ class Difference:
     n_moving: int = 0
     exact: bool = False
     p_least: float | None = None
+    method: str = ""
     reason: str = ""
 
 

@@ -47,6 +47,17 @@ def heading(comparison: Comparison) -> str:
     return f"{title}: {len(comparison.runs)} runs{on}"
 
 
+def _way(comparison: Comparison) -> str:
+    """Say how intervals of differences were made."""
+    words = {
+        "t": "Student's t over the same units",
+        "bca": f"BCa bootstrap of the same units, {comparison.settings.interval_resamples:,} "
+        f"resamples, seed {comparison.settings.seed}",
+    }
+    used = dict.fromkeys(one.method for one in comparison.differences if one.method)
+    return " or ".join(words[name] for name in used) or "none"
+
+
 def _units(comparison: Comparison) -> str:
     unit = comparison.settings.unit
     return "units" if unit == "unit" else f"units of {unit}"
@@ -154,8 +165,7 @@ def tested(comparison: Comparison) -> Iterator[str]:
         hits = any(d.only_run is not None for d in comparison.differences)
         yield (
             f"p: two-sided, {signs} sign changes of {by}{drawn}{many}; "
-            f"intervals: BCa bootstrap of the same units, {settings.interval_resamples:,} "
-            "resamples; gallery and models fixed"
+            f"intervals of differences: {_way(comparison)}; gallery and models fixed"
         )
         yield (
             "effect: mean difference of queries over its standard deviation; better, worse, "
