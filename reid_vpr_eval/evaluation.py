@@ -36,6 +36,7 @@ from reid_vpr_eval.places import places_of, track_of
 from reid_vpr_eval.protocol import Protocol, load_protocol
 from reid_vpr_eval.ranking import Ranking, rank
 from reid_vpr_eval.ranking.sources import source_of
+from reid_vpr_eval.ranking.strata import named_strata
 from reid_vpr_eval.readings import all_ties, breakdowns_by, chances, readings_of
 from reid_vpr_eval.relevance import Relevance
 from reid_vpr_eval.result import Result, curve_of, curve_values
@@ -96,8 +97,9 @@ def evaluate(
         table ``report.interval`` such as ``{"unit": "sequence", "level": 0.9}``; "none":
         there are none.
     **counting
-        Every keyword of :func:`rank`; `strata` may name a gallery column and `tie_order`
-        may be "id_desc".
+        Every keyword of :func:`rank`; `group` and `blocks` may name a gallery column, and so
+        may `strata`, or "random:100" (100 random strata; with a seed "random:100:7", within
+        each value of a column "camera,random:100"); `tie_order` may be "id_desc".
 
     Returns
     -------
@@ -441,7 +443,7 @@ def _rank(
     """Rank with the protocol's counting keywords and those of the call, which win."""
     options: dict[str, Any] = {**protocol.count.model_dump(), **given}
     if isinstance(options["strata"], str):
-        options["strata"] = gallery.keys(options["strata"])
+        options["strata"] = named_strata(options["strata"], gallery.n, gallery.keys)
     named = {}
     for name, field in (("group", "group"), ("blocks", "block")):
         if isinstance(options[name], str):

@@ -57,7 +57,10 @@ def run(
     chance: Annotated[
         bool, typer.Option("--chance", help="show what a ranking without information scores")
     ] = False,
-    strata: Annotated[str | None, typer.Option(help="gallery column to count apart by")] = None,
+    strata: Annotated[
+        str | None,
+        typer.Option(help="gallery column to count apart by, or random:100 for 100 random parts"),
+    ] = None,
     group: Annotated[
         str | None, typer.Option(help="gallery column whose items rank as one")
     ] = None,

@@ -271,7 +271,9 @@ class ReportTable(Table):
 class CountTable(Table):
     """What is counted beyond the need of the metrics."""
 
-    strata: str | None = Field(None, description="gallery column to count apart by")
+    strata: str | None = Field(
+        None, description="gallery column to count apart by, or random:100 for 100 random parts"
+    )
     group: str | None = Field(None, description="gallery column whose items rank as one")
     blocks: str | None = Field(None, description="gallery column whose items are drawn together")
     top_k: int = Field(0, ge=0, description="how many best items of each query are kept by name")

@@ -20,6 +20,7 @@ from reid_vpr_eval.studies.distractors.drawn import Drawn, EngineOf, recorded
 from reid_vpr_eval.studies.distractors.expectation import Expectations
 from reid_vpr_eval.studies.distractors.forecast import forecast_points
 from reid_vpr_eval.studies.distractors.pairs import Pairs, PoolPositives, Strata, read_pairs
+from reid_vpr_eval.studies.distractors.spread import has_parts, spread_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +33,7 @@ __all__ = [
 Floats: TypeAlias = npt.NDArray[np.float64]
 Unit: TypeAlias = Literal["items", "blocks"]
 
-CURVE_COLUMNS = ("size", "gallery", "metric", "value", "sd", "low", "high", "kind")
+CURVE_COLUMNS = ("size", "gallery", "metric", "value", "sd", "low", "high", "kind", "sd_kind")
 
 
 def distractor_curve(
@@ -46,6 +47,8 @@ def distractor_curve(
     no_positive: NoPositive | None = None,
     pool_positives: PoolPositives = "error",
     unit: Unit = "items",
+    spread: bool | None = None,
+    orders: int = 100,
     seed: int = 0,
 ) -> pd.DataFrame:
     """Return the exact mean of metrics over all draws of distractors, at any gallery sizes.
@@ -81,15 +84,22 @@ def distractor_curve(
         What is drawn: items, or whole blocks (ranked with ``blocks=``). Sizes are numbers of
         blocks then, `gallery` too, and the blocks that hold a positive are the base "positives"
         with all their items, see :func:`read_blocks`.
+    spread : bool, optional
+        Whether `sd` is filled: the standard deviation of the mean over draws that all queries
+        share. It needs a pool counted in random strata (``strata="random:100"``); None: if it
+        was.
+    orders : int
+        In how many random orders the strata are drawn for it.
     seed : int
-        Of the forecast.
+        Of these orders, and of the forecast.
 
     Returns
     -------
     pandas.DataFrame
         Columns size, gallery (base + size; for bases of each query's own the mean over
         queries, rounded), metric, value, sd (over draws), low, high (over queries), kind
-        ("exact" or "forecast").
+        ("exact" or "forecast"), sd_kind ("counted": of draws recombined of counts, or
+        "interpolated" between sizes of whole strata, see :func:`spread_of`).
 
     Raises
     ------
@@ -118,21 +128,44 @@ def distractor_curve(
     which: dict[str, Any] = {"base": base, "pool": pool, "no_positive": no_positive,
                              "pool_positives": pool_positives}  # fmt: skip
     beyond: list[int] = []
-    if forecast and unit != "items":
-        raise NotCountedError("blocks have no forecast: leave forecast or unit='blocks' out")
+    if (forecast or spread) and unit != "items":
+        word = "forecast" if forecast else "spread over draws (it is counted by strata of items)"
+        raise NotCountedError(f"blocks have no {word}: leave it or unit='blocks' out")
     if forecast and sizes is not None:
         largest = read_pairs(ranking, base, pool, pool_positives=pool_positives).largest_size
         beyond = [size for size in sizes if size > largest]
         sizes = [size for size in sizes if size <= largest]
     rows: list[tuple[Any, ...]] = [
-        (point.size, point.gallery, name, point.values[name], None, None, None, "exact")
+        (point.size, point.gallery, name, point.values[name], None, None, None, "exact", None)
         for point in curve_points(ranking, sizes, names, unit=unit, **which)
         for name in point.values
     ]
+    if spread or (spread is None and unit == "items" and has_parts(ranking, pool)):
+        rows = _with_spread(rows, ranking, orders, seed, which)
     for ahead in forecast_points(ranking, beyond, names, seed=seed, **which) if beyond else []:
-        rows += [(ahead.size, ahead.gallery, name, value, None, *ahead.intervals[name], "forecast")
-                 for name, value in ahead.values.items()]  # fmt: skip
+        rows += [(ahead.size, ahead.gallery, name, value, None, *ahead.intervals[name],
+                  "forecast", None) for name, value in ahead.values.items()]  # fmt: skip
     return pd.DataFrame(rows, columns=list(CURVE_COLUMNS))
+
+
+def _with_spread(
+    rows: Sequence[tuple[Any, ...]], ranking: Ranking, orders: int, seed: int, which: dict[str, Any]
+) -> list[tuple[Any, ...]]:
+    """Fill the columns sd and sd_kind of rows of exact values."""
+    sizes, names = (list(dict.fromkeys(row[place] for row in rows)) for place in (0, 2))
+
+    def values_at(wanted: Sequence[int]) -> dict[str, Floats]:
+        points = {point.size: point.per_query
+                  for point in curve_points(ranking, sorted({*wanted}), names, **which)}
+        return {name: np.stack([points[size][name] for size in wanted]) for name in names}
+
+    found = spread_of(ranking, sizes, names, values_at, orders=orders, seed=seed, **which)
+    filled = []
+    for row in rows:
+        place = sizes.index(row[0])
+        kind = "counted" if found.counted[place] else "interpolated"
+        filled.append((*row[:4], float(found.sd[row[2]][place]), *row[5:8], kind))
+    return filled
 
 
 @dataclass(frozen=True, slots=True, eq=False)
