@@ -570,3 +570,26 @@ def test_folders_are_told_apart_by_as_much_as_is_needed(
     found = rve.compare([tmp_path / "a" / "eval", tmp_path / "b" / "eval"], resamples=10)
     assert found.runs == ("a/eval", "b/eval")
     shutil.rmtree(tmp_path / "a")
+
+
+def test_the_interval_of_a_value_is_that_of_the_run(runs: list[rve.Result]) -> None:
+    found = rve.compare(runs[:2], ["mAP", "CMC@1", "P@5"])
+    for metric in ("mAP", "CMC@1"):
+        own, value = runs[0].intervals[metric], found.value("run 1", metric)
+        assert own is not None
+        assert (value.low, value.high) == (own.low, own.high)
+    other = found.value("run 1", "P@5")
+    assert other.low is not None
+    assert other.high is not None
+    assert other.low < other.value < other.high
+    at90 = rve.compare(runs[:2], level=0.9).value("run 1")
+    assert found.value("run 1").low is not None
+    assert at90.low is not None
+    assert at90.low > (found.value("run 1").low or 0)
+
+
+def test_ranks_have_intervals_too(runs: list[rve.Result]) -> None:
+    value = rve.compare(runs[:2], "MeanR").value("run 2")
+    assert value.low is not None
+    assert value.high is not None
+    assert 1 <= value.low < value.value < value.high

@@ -90,8 +90,8 @@ def test_a_small_difference_is_not_printed_as_none() -> None:
 
 def test_the_table_says_how_it_was_made(found: Comparison) -> None:
     text = " ".join(str(found).split())
-    assert "3 runs, 48 queries in 12 units" in text
-    assert "2,000 random sign changes of whole units" in text
+    assert "3 runs, 48 queries in 12 labels" in text
+    assert "2,000 random sign changes of whole labels" in text
     assert "seed 0" in text
     assert "step-down max-T for 3 pairs of each metric apart" in text
     assert "gallery and models fixed" in text

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from reid_vpr_eval.uncertainty import freedom_of
 from reid_vpr_eval.uncertainty.paired import (
     effect,
     holm,
@@ -226,7 +227,8 @@ def test_limits_agree_with_scipy_where_queries_are_units() -> None:
 
 
 def test_limits_of_few_queries_are_those_of_the_t_test() -> None:
-    differences = np.random.default_rng(8).normal(0.1, 1, 30)
+    """Differences on two values have the full number of degrees of freedom."""
+    differences = np.tile([0.25, -0.125], 15)
     theirs = stats.ttest_1samp(differences, 0).confidence_interval(0.9)
     ours = paired_limits(differences, level=0.9)[0]
     assert not isinstance(ours, str)
@@ -234,11 +236,15 @@ def test_limits_of_few_queries_are_those_of_the_t_test() -> None:
 
 
 def test_limits_of_units_of_one_size_are_those_of_their_means() -> None:
+    """Up to the degrees of freedom, of which there are fewer where a unit lies far out."""
     differences = np.random.default_rng(9).normal(0.1, 1, (12, 5)) + np.arange(12)[:, None] % 3
-    theirs = stats.ttest_1samp(differences.mean(axis=1), 0).confidence_interval()
+    means = differences.mean(axis=1)
     ours = paired_limits(differences.ravel(), np.repeat(np.arange(12), 5))[0]
     assert not isinstance(ours, str)
-    assert ours[:2] == pytest.approx((theirs.low, theirs.high), abs=1e-12)
+    t = stats.t.ppf(0.975, freedom_of(means - means.mean()))
+    reach = t * means.std(ddof=1) / math.sqrt(12)
+    assert ours[:2] == pytest.approx((means.mean() - reach, means.mean() + reach), abs=1e-12)
+    assert reach >= stats.t.ppf(0.975, 11) * means.std(ddof=1) / math.sqrt(12)
 
 
 def test_there_are_no_limits_where_nothing_differs() -> None:

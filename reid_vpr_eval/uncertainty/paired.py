@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from reid_vpr_eval.uncertainty.analytic import freedom_of
 from reid_vpr_eval.uncertainty.clusters import (
     Clusters,
     bca_limits,
@@ -217,7 +218,8 @@ def paired_limits(
     pairs. Below that it would be too narrow (it holds the truth about 92 times of 100 with 35
     units and 89 with 10), and Student's t is taken: the mean difference, plus and minus t
     times the root of J / (J - 1) sum (s_j - d n_j)^2 over the number of queries, with s_j the
-    sum and n_j the size of unit j of J.
+    sum and n_j the size of unit j of J, and t of fewer than J - 1 degrees of freedom where few
+    units differ much from the rest (see `freedom_of`).
 
     Parameters
     ----------
@@ -276,7 +278,7 @@ def _student(total: Floats, size: Floats, level: float) -> Limits:
     n, mean = len(total), total.sum() / size.sum()
     influence = total - mean * size
     spread = np.sqrt(n / (n - 1) * np.sum(influence**2)) / size.sum()
-    reach = float(stdtrit(n - 1, (1 + level) / 2) * spread)
+    reach = float(stdtrit(freedom_of(influence), (1 + level) / 2) * spread)
     return Limits(float(mean) - reach, float(mean) + reach, "t")
 
 

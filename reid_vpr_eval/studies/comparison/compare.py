@@ -8,12 +8,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import AlignmentError, FormatError
+from reid_vpr_eval.errors import AlignmentError, FormatError, NotCountedError
 from reid_vpr_eval.metrics import parse
 from reid_vpr_eval.studies.comparison.comparison import Comparison, Difference, RunValue, Settings
 from reid_vpr_eval.studies.comparison.grouping import grouped
 from reid_vpr_eval.studies.comparison.models import Model, Shared, load_models, matched
 from reid_vpr_eval.summary import shown
+from reid_vpr_eval.uncertainty import cluster_interval
 from reid_vpr_eval.uncertainty.paired import (
     Limits,
     effect,
@@ -174,7 +175,7 @@ def _by_metric(
     flips = sign_flips(weighed, units, resamples=settings.resamples, seed=settings.seed)
     corrected = {"max-t": flips.adjusted, "holm": holm(flips.p), "none": flips.p}
     limits = paired_limits(
-        np.concatenate([moved, values], axis=1), units, weights=weights, level=settings.level,
+        moved, units, weights=weights, level=settings.level,
         resamples=settings.interval_resamples, seed=settings.seed,
     )  # fmt: skip
     means = [shared.mean(name, column) for column in range(len(models))]
@@ -205,7 +206,8 @@ def _by_metric(
         beaten = [one.baseline if one.run == model.name else one.run for one in differences
                   if one.significant and _winner(one, sign) == model.name]  # fmt: skip
         low, high = shared.own_interval(models, name, column, settings.level) or (
-            _limits(limits[len(pairs) + column])[:2]
+            (None, None) if weights is not None
+            else _value_limits(values[:, column], units, model, name, settings)
         )
         out.append(RunValue(
             metric=name, run=model.name, letter=model.letter, value=means[column], low=low,
@@ -225,6 +227,30 @@ def _p_least(n_moving: int, resamples: int, exact: bool) -> float:
 
 def _limits(found: Limits | str) -> tuple[float | None, float | None, str]:
     return (None, None, "") if isinstance(found, str) else found
+
+
+def _value_limits(
+    values: Floats,
+    units: npt.NDArray[Any] | None,
+    model: Model,
+    name: str,
+    settings: Settings,
+) -> tuple[float | None, float | None]:
+    """Return the interval of a model's value where no run reports it."""
+    ends = (0.0, 1.0)
+    if parse(name).metric.is_rank:
+        last = float(model.identities[0].counts.get("n_gallery_ranked", 0)) + 1
+        ends = (1.0, max(last, float(values.max())))
+    elif values.max() > 1:
+        return None, None
+    try:
+        made = cluster_interval(
+            values, units, level=settings.level, resamples=settings.interval_resamples,
+            seed=settings.seed, ends=ends,
+        )  # fmt: skip
+    except NotCountedError:
+        return None, None
+    return made.low, made.high
 
 
 def _reason(n_units: int, n_query: int, n_moving: int, word: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from reid_vpr_eval.metrics import parse
 from reid_vpr_eval.summary import shown, spelled
+from reid_vpr_eval.uncertainty import unit_word
 
 if TYPE_CHECKING:
     from reid_vpr_eval.studies.comparison.comparison import Comparison, Difference, RunValue
@@ -60,7 +61,7 @@ def _way(comparison: Comparison) -> str:
 
 def _units(comparison: Comparison) -> str:
     unit = comparison.settings.unit
-    return "units" if unit == "unit" else f"units of {unit}"
+    return "units" if unit == "unit" else unit_word(comparison.protocol, unit)
 
 
 def run_table(comparison: Comparison, metric: str) -> Table:
