@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "CURVE_COLUMNS", "CurvePoint", "check_metric", "check_sizes", "curve_points",
+    "CURVE_COLUMNS", "CurvePoint", "check_metric", "checked_sizes", "check_sizes", "curve_points",
     "distractor_curve", "log_sizes",
 ]  # fmt: skip
 
@@ -227,13 +227,13 @@ def curve_points(
         raise NotCountedError(
             f"the pool ({name_some(pairs.pool)}) is empty: there is no distractor to draw"
         )
-    chosen = log_sizes(pairs.largest_size) if sizes is None else _checked(sizes, pairs)
+    chosen = log_sizes(pairs.largest_size) if sizes is None else checked_sizes(sizes, pairs)
     view = drawn([name for name in names if "%" not in name.k], chosen)
     for size in chosen:
         ranked: Any = pairs.mean_ranked(size)  # need not be whole
         reading = replace(pairs.base_reading(), size=ranked)
         policy = policy_of(ranking, reading, no_positive or ranking.no_positive, "zero")
-        gallery = _gallery(pairs, size, policy.evaluated)
+        gallery = gallery_size(pairs, size, policy.evaluated)
         view.answer(size)
         per_query = {}
         for name in names:
@@ -288,7 +288,8 @@ def check_metric(name: MetricName) -> None:
         )
 
 
-def _checked(sizes: Sequence[int], pairs: Pairs) -> list[int]:
+def checked_sizes(sizes: Sequence[int], pairs: Pairs) -> list[int]:
+    """Return sizes as whole numbers within the pool, or refuse them."""
     chosen = [int(size) for size in sizes]
     if any(size != given or size < 0 for size, given in zip(chosen, sizes, strict=True)):
         raise NotCountedError(f"sizes are whole numbers from 0: {list(sizes)}")
@@ -301,7 +302,7 @@ def _checked(sizes: Sequence[int], pairs: Pairs) -> list[int]:
     return chosen
 
 
-def _gallery(pairs: Pairs, size: int, evaluated: npt.NDArray[np.bool_]) -> int:
+def gallery_size(pairs: Pairs, size: int, evaluated: npt.NDArray[np.bool_]) -> int:
     """Return base + size; for what differs by query, the mean over queries, rounded."""
     drawn = float(pairs.drawn(size)[evaluated].mean()) if pairs.own_pool else size
     base = pairs.base_rows
