@@ -42,6 +42,8 @@ Floats = npt.NDArray[np.float64]
 _LONGEST = 22
 _ROWS = 40
 _LEVEL = 0.95
+#: Fewer units say nothing about how units differ.
+_UNITS = 5
 
 
 @dataclass(eq=False, kw_only=True)
@@ -58,8 +60,8 @@ class ConditionDisplay(Display):
         One array a result; NaN where no query is evaluated.
     lows, highs : list of float arrays (n_conditions,)
         The interval by cluster bootstrap (units are resampled within a condition); NaN where
-        it cannot be had: without values of each query, with a single unit, or when all are
-        equal.
+        it cannot be had: without values of each query, with fewer than five units, or when
+        all are equal.
     n_queries : list of int arrays (n_conditions,)
         Evaluated queries.
     overall : list of float
@@ -294,8 +296,8 @@ def _grouped(column: npt.NDArray[Any], values: Floats, units: npt.NDArray[Any]) 
 
 
 def _interval(values: Floats, units: npt.NDArray[Any]) -> tuple[float, float]:
-    """Return a BCa interval by units; NaN where there is nothing to resample."""
-    if len(values) < 2 or len(np.unique(units)) < 2 or values.min() == values.max():
+    """Return a BCa interval by units; NaN where there are too few, or nothing varies."""
+    if len(np.unique(units)) < _UNITS or values.min() == values.max():
         return np.nan, np.nan
     total, size = Clusters.of(units).sums(values)
     draws = bootstrap_means(total[:, None], size[:, None], seed=0)

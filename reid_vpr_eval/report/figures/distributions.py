@@ -20,6 +20,7 @@ from reid_vpr_eval.report.figures.style import (
     Display,
     cut,
     legend_above,
+    panel_name,
     run_names,
 )
 from reid_vpr_eval.result import Result
@@ -117,7 +118,7 @@ class AveragePrecisionDisplay(Display):
         panels = figure.subplots(len(self.names), 1, sharex=True, sharey=True, squeeze=False)
         for i, ax in enumerate(panels[:, 0]):
             self._panel(ax, i)
-            ax.set_title(self.names[i], loc="left", fontsize=SMALL + 0.5, parse_math=False)
+            panel_name(ax, self.names[i])
         for ax in panels[:-1, 0]:
             ax.set_xlabel("")
         if len(self.names) > 1:
@@ -217,15 +218,18 @@ class ScoreDisplay(Display):
         for i, ax in enumerate(panels):
             self._panel(ax, i)
             if len(self.names) > 1:
-                ax.text(0.01, 0.97, self.names[i], transform=ax.transAxes, va="top",
-                        fontsize=SMALL, parse_math=False)  # fmt: skip
-                ax.set_ylim(top=1.25 * ax.get_ylim()[1])
+                panel_name(ax, self.names[i])
                 ax.set_ylabel("")
             if i + 1 < len(panels) and self.axis[i] == self.axis[i + 1]:
                 ax.set_xlabel("")
         if len(self.names) > 1:
             figure.supylabel("Share of each kind (%)", fontsize=10)
-        legend_above(panels[0])
+            handles, labels = panels[0].get_legend_handles_labels()
+            labels = [label.rpartition(" (")[0] for label in labels]
+            figure.legend(handles, labels, loc="outside upper left", frameon=False, ncols=2,
+                          handlelength=3, fontsize=SMALL)  # fmt: skip
+        else:
+            legend_above(panels[0])
 
     def _draw(self, ax: Axes) -> None:
         self._panel(ax, 0)

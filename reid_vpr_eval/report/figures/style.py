@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FONT", "GRID", "INK", "MUTED", "SERIES", "SMALL", "Display", "cut", "figure_bytes",
-    "legend_above", "line_style", "new_figure", "note", "run_names", "styled",
+    "legend_above", "line_style", "new_figure", "note", "panel_name",
+    "run_names", "styled",
 ]  # fmt: skip
 
 INK, MUTED, GRID = "#1c2430", "#5b6675", "#dfe3e8"
@@ -30,6 +31,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P")
 _LONGEST = 40
 #: The share of a figure's width that its legend may take.
 _LEGEND = 0.84
+_NAME = "panel-name"
 _STYLE = {
     "font.family": "DejaVu Sans",
     "font.size": FONT,
@@ -84,7 +86,7 @@ class Display:
         with styled():
             figure = new_figure(self._size())
             self._draw_figure(figure)
-            _fit_legends(figure)
+            _fit_names(figure)
         self.ax_, self.figure_ = figure.axes[0], figure
         return self
 
@@ -123,6 +125,9 @@ def new_figure(size: tuple[float, float]) -> Figure:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
+    engine = figure.get_layout_engine()
+    assert engine is not None  # noqa: S101 (asked for above)
+    engine.set(w_pad=0.07, h_pad=0.06)  # type: ignore[call-arg]
     FigureCanvasAgg(figure)
     return figure
 
@@ -161,15 +166,25 @@ def legend_above(ax: Axes, **more: Any) -> None:
         text.set_parse_math(False)
 
 
+def panel_name(ax: Axes, text: str) -> None:
+    """Write what a panel shows above it, left."""
+    ax.annotate(text, (0, 1), xytext=(0, 4), xycoords="axes fraction", parse_math=False,
+                textcoords="offset points", fontsize=SMALL, gid=_NAME)  # fmt: skip
+
+
 def note(ax: Axes, text: str, at: tuple[float, float], **more: Any) -> None:
     """Write small words beside a point."""
     look = {"xytext": (4, -4), "ha": "left", "va": "top"} | more
     ax.annotate(text, at, textcoords="offset points", fontsize=SMALL, color=MUTED, **look)
 
 
-def _fit_legends(figure: Figure) -> None:
+def _fit_names(figure: Figure) -> None:
     """Make long names smaller until the figure holds them."""
     for ax in figure.axes:
+        for name in ax.texts:
+            if name.get_gid() == _NAME:
+                room = _LEGEND * figure.bbox.width / max(name.get_window_extent().width, 1)
+                name.set_fontsize(min(room, 1) * SMALL)
         legend = ax.get_legend()
         if legend is None:
             continue
