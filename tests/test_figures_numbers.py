@@ -249,6 +249,8 @@ def test_pairs_of_cameras_need_counts_by_camera() -> None:
     assert made.ranking is not None
     found = stratum_matrix(made.ranking, made.per_query["camera"], "mAP")
     assert np.array_equal(display.values, found.loc[display.rows].to_numpy(), equal_nan=True)
+    whole = made.per_query.groupby("camera")["ap"].mean()
+    assert display.overall == pytest.approx(whole.loc[display.rows].to_numpy())
     with pytest.raises(NotCountedError, match="strata='camera'"):
         CameraMatrixDisplay.from_result(market(3), metric="mAP")
 

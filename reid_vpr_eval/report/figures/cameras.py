@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.breakdowns import stratum_matrix
+from reid_vpr_eval.breakdowns import by_column, stratum_matrix
 from reid_vpr_eval.errors import NotCountedError
+from reid_vpr_eval.ranking import Ranking
 from reid_vpr_eval.report.figures.counted import evaluated_of
 from reid_vpr_eval.report.figures.style import FONT, INK, Display, cut, run_names
 from reid_vpr_eval.result import Result
@@ -85,8 +86,8 @@ class CameraMatrixDisplay(Display):
             found = found.reindex(rows)
             return cls(
                 kind="pairs", metric=metric, rows=rows, columns=list(found.columns),
-                values=found.to_numpy(float), counts=None,
-                overall=_overall(result, cameras, inside, rows), name=called,
+                values=found.to_numpy(float), counts=None, name=called,
+                overall=_whole_gallery(result, result.ranking, cameras, rows, metric),
             )  # fmt: skip
         if "top1_camera" not in table:
             raise NotCountedError(
@@ -112,7 +113,7 @@ class CameraMatrixDisplay(Display):
         if self.kind == "pairs":
             return (
                 f"{self.metric} of the queries of one camera, with positives and negatives of one "
-                "camera of the gallery. Right: first answers over the whole gallery."
+                "camera of the gallery. Right: with the whole gallery."
             )
         return (
             "Of the first answers to a camera's queries that come from another camera: the share "
@@ -123,7 +124,7 @@ class CameraMatrixDisplay(Display):
         """Return the figure's numbers in words, for those who do not see it."""
         told = ", ".join(f"camera {cut(row, _LONGEST)} {100 * value:.1f}"
                          for row, value in zip(self.rows, self.overall, strict=True))  # fmt: skip
-        return f"Matrix of cameras. First answers that are right, in percent: {told}"
+        return f"Matrix of cameras. {self.metric} in percent, with the whole gallery: {told}"
 
     def _size(self) -> tuple[float, float]:
         wide, high = (len(cells) for cells in (self.columns, self.rows))
@@ -198,6 +199,15 @@ def _crossed(
     counts = np.bincount(place, minlength=size).reshape(len(rows), len(columns))
     hits = np.bincount(place[right], minlength=size).reshape(len(rows), len(columns))
     return counts.astype(np.int64), hits.astype(np.int64)
+
+
+def _whole_gallery(
+    result: Result, ranking: Ranking, cameras: npt.NDArray[Any], rows: list[Any], metric: str
+) -> Floats:
+    """Return a metric over the queries of each camera."""
+    table = by_column(ranking, cameras, [metric], ties=result.protocol.report.ties,
+                      no_positive=result.protocol.no_positive)  # fmt: skip
+    return table.set_index("value")["mean"].reindex(rows).to_numpy(float)
 
 
 def _overall(

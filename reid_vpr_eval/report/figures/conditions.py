@@ -25,12 +25,7 @@ from reid_vpr_eval.report.figures.style import (
 from reid_vpr_eval.report.text import reported
 from reid_vpr_eval.result import Result
 from reid_vpr_eval.summary import spelled
-from reid_vpr_eval.uncertainty.clusters import (
-    Clusters,
-    bca_limits,
-    bootstrap_means,
-    jackknife_means,
-)
+from reid_vpr_eval.uncertainty import cluster_interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,9 +36,6 @@ __all__ = ["ConditionDisplay"]
 Floats = npt.NDArray[np.float64]
 _LONGEST = 22
 _ROWS = 40
-_LEVEL = 0.95
-#: Fewer units say nothing about how units differ.
-_UNITS = 5
 
 
 @dataclass(eq=False, kw_only=True)
@@ -59,9 +51,8 @@ class ConditionDisplay(Display):
     means : list of float arrays (n_conditions,)
         One array a result; NaN where no query is evaluated.
     lows, highs : list of float arrays (n_conditions,)
-        The interval by cluster bootstrap (units are resampled within a condition); NaN where
-        it cannot be had: without values of each query, with fewer than five units, or when
-        all are equal.
+        The 95 % interval by unit, see :func:`reid_vpr_eval.uncertainty.cluster_interval`; NaN
+        where it cannot be had: without values of each query, or with a single unit.
     n_queries : list of int arrays (n_conditions,)
         Evaluated queries.
     overall : list of float
@@ -153,7 +144,7 @@ class ConditionDisplay(Display):
         """What the figure shows, in a sentence or two."""
         text = f"{self.spelling} by {self.column}; the thin line is over all queries."
         if any(np.isfinite(low).any() for low in self.lows):
-            text += " Bars: 95 % interval, units resampled within a condition."
+            text += " Bars: 95 % interval by unit, within a condition."
         if self.left_out:
             text += f" {self.left_out} conditions with fewer queries are not drawn."
         return text
@@ -242,7 +233,9 @@ def _table(result: Result, column: str, metric: str) -> pd.DataFrame:
     table = result.per_query
     values = _values(result, metric) if column in table else None
     if values is not None:
-        return _grouped(table[column].to_numpy(), values, _units(result))
+        is_rank = parse(metric).metric.is_rank
+        ends = (1.0, result.counts["n_gallery_ranked"] + 1.0) if is_rank else (0.0, 1.0)
+        return _grouped(table[column].to_numpy(), values, _units(result), ends)
     parts = result.breakdowns
     if parts is None or column not in set(parts["column"]):
         raise NotCountedError(
@@ -276,30 +269,37 @@ def _values(result: Result, metric: str) -> Floats | None:
     return np.where(evaluated_of(result), found, np.nan)
 
 
-def _units(result: Result) -> npt.NDArray[Any]:
-    """Return what each query is resampled with: its unit, or itself."""
+def _units(result: Result) -> npt.NDArray[Any] | None:
+    """Return what each query belongs to; None where each is its own unit."""
     table = result.per_query
     if "unit" in table and table["unit"].notna().all():
         return np.unique(table["unit"].astype(str), return_inverse=True)[1]
-    return np.arange(len(table))
+    return None
 
 
-def _grouped(column: npt.NDArray[Any], values: Floats, units: npt.NDArray[Any]) -> pd.DataFrame:
+def _grouped(
+    column: npt.NDArray[Any],
+    values: Floats,
+    units: npt.NDArray[Any] | None,
+    ends: tuple[float, float],
+) -> pd.DataFrame:
     import pandas as pd
 
     rows = []
     for value in pd.unique(pd.Series(column).sort_values(kind="stable")):
         inside = (column == value) & ~np.isnan(values)
         mean = float(values[inside].mean()) if inside.any() else np.nan
-        rows.append((value, int(inside.sum()), mean, *_interval(values[inside], units[inside])))
+        own = None if units is None else units[inside]
+        rows.append((value, int(inside.sum()), mean, *_interval(values[inside], own, ends)))
     return pd.DataFrame(rows, columns=["value", "n", "mean", "low", "high"])
 
 
-def _interval(values: Floats, units: npt.NDArray[Any]) -> tuple[float, float]:
-    """Return a BCa interval by units; NaN where there are too few, or nothing varies."""
-    if len(np.unique(units)) < _UNITS or values.min() == values.max():
+def _interval(
+    values: Floats, units: npt.NDArray[Any] | None, ends: tuple[float, float]
+) -> tuple[float, float]:
+    """Return an interval by units; NaN where it cannot be had."""
+    try:
+        found = cluster_interval(values, units, ends=ends)
+    except NotCountedError:
         return np.nan, np.nan
-    total, size = Clusters.of(units).sums(values)
-    draws = bootstrap_means(total[:, None], size[:, None], seed=0)
-    jackknife = jackknife_means(total[:, None], size[:, None])
-    return bca_limits(float(values.mean()), draws[:, 0], jackknife[:, 0], _LEVEL)
+    return found.low, found.high
