@@ -37,6 +37,8 @@ class Identity:
         What its queries are called.
     by_position : bool
         Whether these may be positions rather than names.
+    unit : str
+        What its intervals call the unit of a query; "unit" if it has none.
     facts : mapping of str to array (n_query,)
         What the judging says of each query: label, camera, numbers of positives and of
         ignored items; and its unit.
@@ -48,6 +50,7 @@ class Identity:
     counts: Mapping[str, float]
     keys: npt.NDArray[np.str_]
     by_position: bool
+    unit: str
     facts: Mapping[str, npt.NDArray[Any]]
 
     def rows(self, keys: npt.NDArray[np.str_]) -> npt.NDArray[np.int64]:
@@ -81,6 +84,7 @@ class Identity:
         return cls(
             run=run, protocol=result.protocol, inputs=result.inputs, counts=result.counts,
             keys=keys, by_position=bool((keys == numbers).all()), facts=facts,
+            unit=next((made.unit for made in result.intervals.values() if made), "unit"),
         )  # fmt: skip
 
 

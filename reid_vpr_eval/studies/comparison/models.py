@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -267,7 +267,7 @@ def matched(models: Sequence[Model], *, force: bool, unit: str | None) -> Shared
     keys = shared_keys(runs)
     rows = [[one.rows(keys) for one in model.identities] for model in models]
     first, at = runs[0], rows[0][0]
-    units, word, said = _units(first, at, unit, models[0].intervals)
+    units, word, said = _units(first, at, unit)
     each = {
         name: [
             np.stack([one[name][at] for one, at in zip(model.values, mine, strict=True)], axis=1)
@@ -305,7 +305,7 @@ def _mean_over_runs(runs: Floats) -> Floats:
 
 
 def _units(
-    first: Identity, at: npt.NDArray[np.int64], unit: str | None, intervals: Mapping[str, Any]
+    first: Identity, at: npt.NDArray[np.int64], unit: str | None
 ) -> tuple[npt.NDArray[np.str_] | None, str, list[str]]:
     """Return what each query belongs to, the name of it, and what to say about it."""
     known = [name for name in ("unit", "label", "camera") if name in first.facts]
@@ -332,8 +332,7 @@ def _units(
             f"{first.run}: column {unit or 'unit'!r} of the table of queries is empty for "
             f"{int(empty.sum())} queries"
         )
-    told = next((one.unit for one in intervals.values()), "unit") if unit is None else unit
-    return texts, str(told), []
+    return texts, first.unit if unit is None else unit, []
 
 
 def _forced(faults: Sequence[str], n: int) -> Iterator[str]:
