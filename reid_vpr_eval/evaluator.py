@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -39,6 +40,8 @@ class Evaluator:
     bad_vectors : {"error", "last"}
         What a vector means that cannot be scored: an error that names its row, or last:
         such gallery items stand behind all others, such queries are misses.
+    interval : str or mapping, optional
+        How intervals are made, as in :func:`evaluate`; "none" where only the numbers count.
 
     Raises
     ------
@@ -63,11 +66,13 @@ class Evaluator:
         *,
         metric: str | None = None,
         bad_vectors: Literal["error", "last"] = "error",
+        interval: str | Mapping[str, Any] | None = None,
     ) -> None:
         if bad_vectors not in ("error", "last"):
             raise NotCountedError(f"bad_vectors = {bad_vectors!r}: one of error, last is needed")
         self._bad_vectors: Literal["error", "last"] = bad_vectors
         self.protocol = load_protocol(protocol) if isinstance(protocol, str) else protocol
+        self._interval = interval
         self.metric = metric or self.protocol.report.metric
         self._batches: dict[str, list[tuple[Array, dict[str, Array]]]] = {}
         self.reset()
@@ -133,6 +138,7 @@ class Evaluator:
         scores = Embeddings(
             query_vectors, gallery_vectors, metric=self.metric, bad_vectors=self._bad_vectors
         )
+        options = {"interval": self._interval, **options}
         if self._bad_vectors == "last":
             options = {"missing_query": "zero", **options}
         return evaluate(self.protocol, query, gallery, scores, **options)

@@ -14,15 +14,19 @@ from reid_vpr_eval.cli.options import (
     Format,
     GalleryFeatures,
     GalleryOption,
+    IntervalOption,
     Keep,
+    LevelOption,
     Metric,
     Policy,
     ProtocolArgument,
     QueryFeatures,
     QueryOption,
+    SeedOption,
     TableFormat,
     TieOrder,
     TruthOption,
+    UnitOption,
 )
 
 
@@ -54,6 +58,10 @@ def run(
     format: Annotated[Format, typer.Option(help="how the result is printed")] = Format.table,
     report: Annotated[bool, typer.Option(help="write report.html and figures too")] = True,
     by: Annotated[list[str] | None, typer.Option(help="query column to break down by")] = None,
+    interval: IntervalOption = None,
+    unit: UnitOption = None,
+    level: LevelOption = None,
+    interval_seed: SeedOption = None,
     chance: Annotated[
         bool, typer.Option("--chance", help="show what a ranking without information scores")
     ] = False,
@@ -101,6 +109,9 @@ def run(
         ranked=ranked, metric=metric.value if metric else None, encoder=encoder, cache=cache,
         truth=truth,
     )  # fmt: skip
+    asked = {"method": interval.value if interval else None, "unit": unit, "level": level,
+             "seed": interval_seed}  # fmt: skip
+    asked = {name: value for name, value in asked.items() if value is not None}
     with progress() as step:
         result, _ = evaluate_files(
             load_protocol(protocol), inputs, out=out, overwrite=overwrite,
@@ -108,7 +119,7 @@ def run(
             group=group, blocks=blocks, top_k=top_k, pairs_kept=pairs_kept,
             tie_order=tie_order.value if tie_order else None,
             keep=keep.value if keep else None, unretrieved=unretrieved.value, memory=memory,
-            workers=workers, checkpoint=checkpoint, dask=dask,
+            workers=workers, checkpoint=checkpoint, dask=dask, interval=asked or None,
             command=command_line(context),
         )  # fmt: skip
     if format is Format.table:

@@ -80,6 +80,17 @@ class Policy(StrEnum):
     zero = "zero"
 
 
+class IntervalMethod(StrEnum):
+    """How intervals are made."""
+
+    auto = "auto"
+    bca = "bca"
+    korn_graubard = "korn-graubard"
+    wilson = "wilson"
+    moving_block = "moving-block"
+    none = "none"
+
+
 ProtocolArgument = Annotated[str, typer.Argument(help="name of a shipped protocol, or a file")]
 QueryOption = Annotated[
     Path, typer.Option("--query", help="table, features with samples, folder, zip or name list")
@@ -90,6 +101,22 @@ GalleryOption = Annotated[
 _SHARDS = ": a file, a folder of shards, a pattern, or a,b,c"
 QueryFeatures = Annotated[Path | None, typer.Option(help=f"features of the query side{_SHARDS}")]
 GalleryFeatures = Annotated[Path | None, typer.Option(help=f"those of the gallery side{_SHARDS}")]
+IntervalOption = Annotated[
+    IntervalMethod | None, typer.Option("--interval", help="how intervals are made")
+]
+UnitOption = Annotated[
+    str | None,
+    typer.Option(
+        "--unit",
+        help="query column whose values belong together; or position, sequence, traverse, query",
+    ),
+]
+LevelOption = Annotated[
+    float | None, typer.Option("--level", help="coverage of the intervals, such as 0.95")
+]
+SeedOption = Annotated[
+    int | None, typer.Option("--interval-seed", min=0, help="seed of resampled units")
+]
 TruthOption = Annotated[
     Path | None, typer.Option("--truth", help="lists or neighbours that the protocol asks for")
 ]
