@@ -13,14 +13,19 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from scipy import signal, special
 
+from reid_vpr_eval.report.plots import SERIES, figure_bytes
 from reid_vpr_eval.uncertainty import Clusters, Interval, block_length, wilson
 from reid_vpr_eval.uncertainty.methods import Choice, Measure, intervals
 from reid_vpr_eval.uncertainty.sums import Sums
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -213,32 +218,27 @@ def table(found: list[Found]) -> str:
     return "\n".join(rows)
 
 
-def figure(found: list[Found], path: Path) -> None:
+def figure(found: list[Found]) -> Figure:
     """Draw how often intervals hold, a line a world."""
-    import matplotlib as mpl
+    from matplotlib.figure import Figure
 
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    settings = {"svg.hashsalt": "coverage", "svg.fonttype": "none", "font.size": 9}
-    with plt.rc_context(settings):
-        drawn, axes = plt.subplots(figsize=(9.2, 0.32 * len(found) + 1.3), layout="constrained")
-        place = np.arange(len(found))[::-1]
-        axes.axvspan(100 * BAND[0], 100 * BAND[1], color="0.9", label="93 to 97 %")
-        axes.axvline(100 * LEVEL, color="0.6", linewidth=0.8)
-        for name, marker, colour, values in (
-            ("default, by unit", "o", "#0072B2", [one.default for one in found]),
-            ("queries taken for independent", "D", "#D55E00", [one.naive for one in found]),
-        ):
-            axes.plot(100 * np.array(values), place, marker, color=colour, label=name,
-                      markerfacecolor=colour if marker == "o" else "white")  # fmt: skip
-        axes.set_yticks(place, [one.name for one in found])
-        axes.set_xlabel("how often a 95 % interval holds the true value, percent")
-        axes.set_xlim(min(60.0, 100 * min(one.naive for one in found) - 2), 100.5)
-        axes.spines[["top", "right"]].set_visible(False)
-        drawn.legend(loc="outside upper center", ncols=3, frameon=False)
-        drawn.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None, dpi=110)
-        plt.close(drawn)
+    drawn = Figure(figsize=(8.6, 0.3 * len(found) + 1.2), layout="constrained")
+    axes = drawn.add_subplot()
+    place = np.arange(len(found))[::-1]
+    axes.axvspan(100 * BAND[0], 100 * BAND[1], color="0.88", linewidth=0, label="93 to 97 %")
+    axes.axvline(100 * LEVEL, color="0.6", linewidth=0.8)
+    for name, marker, colour, face, values in (
+        ("by unit, the default", "o", SERIES[0], SERIES[0], [one.default for one in found]),
+        ("queries taken for independent", "D", SERIES[1], "white", [one.naive for one in found]),
+    ):
+        axes.plot(100 * np.array(values), place, marker, color=colour, label=name,
+                  markerfacecolor=face)  # fmt: skip
+    axes.set_yticks(place, [one.name for one in found])
+    axes.set_xlabel("how often a 95 % interval holds the true value, percent")
+    axes.set_xlim(100 * min(one.naive for one in found) - 2, 100.5)
+    axes.spines[["top", "right"]].set_visible(False)
+    drawn.legend(loc="outside upper right", ncols=3, frameon=False)
+    return drawn
 
 
 def main() -> None:
@@ -257,7 +257,7 @@ def main() -> None:
     (given.out / "coverage.json").write_text(json.dumps(rows, indent=1) + "\n")
     (given.out / "coverage.md").write_text(table(found) + "\n")
     for suffix in ("svg", "png"):
-        figure(found, given.out / f"coverage.{suffix}")
+        (given.out / f"coverage.{suffix}").write_bytes(figure_bytes(figure(found), suffix))
 
 
 if __name__ == "__main__":

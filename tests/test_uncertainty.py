@@ -54,7 +54,7 @@ def test_all_right_has_a_lower_limit_of_one_query_a_unit() -> None:
     low, high = korn_graubard(1.0, 0.0, 35)
     assert math.isclose(low, 0.025 ** (1 / 35))
     assert high == 1.0
-    assert korn_graubard(0.0, 0.0, 35) == (0.0, pytest.approx(1 - low))
+    assert np.allclose(korn_graubard(0.0, 0.0, 35), (0.0, 1 - low))
 
 
 def test_an_outlying_unit_leaves_few_degrees_of_freedom() -> None:
@@ -89,8 +89,8 @@ def test_the_order_of_queries_and_the_names_of_units_change_nothing(rng: Any) ->
     order = np.array(rng.sample(range(120), 120))
     renamed = np.array([f"unit {(7 * one) % 25}" for one in unit])
     for method in ("auto", "bca"):
-        first = cluster_interval(values, unit, method=method, resamples=300)  # type: ignore[arg-type]
-        again = cluster_interval(values[order], renamed[order], method=method, resamples=300)  # type: ignore[arg-type]
+        first = cluster_interval(values, unit, method=method, resamples=300)
+        again = cluster_interval(values[order], renamed[order], method=method, resamples=300)
         assert first == again
 
 
@@ -184,7 +184,7 @@ def test_every_kind_of_number_has_an_interval_or_a_reason() -> None:
         if made is not None:
             assert made.low <= result.metrics[name] <= made.high, name
             assert (made.unit, made.n_units, made.n) == ("label", 12, 36)
-    assert result.intervals["MedR"].method == "woodruff"  # type: ignore[union-attr]
+    assert result.intervals["MedR"].method == "woodruff"
     assert result.intervals["Rank-1"] is result.intervals["R@1"]
 
 
@@ -280,7 +280,7 @@ def test_a_unit_that_is_missing_is_said_or_refused() -> None:
 
 def test_one_query_one_unit_and_all_right() -> None:
     one = rve.evaluate("labels", *_taken([0]))
-    assert one.intervals["CMC@1"].method == "wilson"  # type: ignore[union-attr]
+    assert one.intervals["CMC@1"].method == "wilson"
     assert "one query does not tell" in one.interval_reasons["mAP"]
     unit = rve.evaluate("labels", *_taken([0, 1, 2]))
     assert "of one unit (label)" in unit.interval_reasons["mAP"]
@@ -309,7 +309,7 @@ def test_an_average_over_groups_is_resampled_with_them() -> None:
     macro = rve.evaluate(
         with_metrics("mAP", evaluation={"macro": ["label"]}), query, gallery, scores
     )
-    assert macro.intervals["mAP"].low == pytest.approx(plain.intervals["mAP"].low)  # type: ignore[union-attr]
+    assert macro.intervals["mAP"].low == pytest.approx(plain.intervals["mAP"].low)
     folds = rve.Samples.from_columns(label=query.values("label"), id=query.ids,
                                      fold=query.values("label") % 3)  # fmt: skip
     made = rve.evaluate(with_metrics("mAP", evaluation={"macro": ["fold"]}), folds, gallery, scores)
