@@ -102,8 +102,11 @@ class Clusters:
         return self._added(product), self._added(weight)
 
     def _added(self, values: Floats) -> Floats:
-        order = np.lexsort((values, self.code))
-        added = np.bincount(self.code[order], weights=values[order], minlength=self.n_units)
+        code = self.code
+        if (values != np.trunc(values)).any():  # sums of whole numbers are exact in any order
+            order = np.lexsort((values, code))
+            code, values = code[order], values[order]
+        added = np.bincount(code, weights=values, minlength=self.n_units)
         return added.astype(np.float64)
 
 
