@@ -71,6 +71,7 @@ def report(
     )  # fmt: skip
     page = write_report(
         results, target, [images for images, _ in found], hints=[hint for _, hint in found],
+        runs=runs,
         names=[name.strip() for name in names.split(",")] if names else [], options=options,
     )  # fmt: skip
     typer.echo(f"report:     {page}")

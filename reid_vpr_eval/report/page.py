@@ -37,6 +37,7 @@ def write_report(
     *,
     names: Sequence[str] = (),
     hints: Sequence[str] = (),
+    runs: Sequence[Path] = (),
     options: PictureOptions | None = None,
 ) -> Path:
     """Write ``report.html`` and ``figures/`` for one or several results.
@@ -56,6 +57,8 @@ def write_report(
         What the results are called; by default the titles of their protocols.
     hints : sequence of str, optional
         For each result why it has no pictures, if there is anything to say.
+    runs : sequence of path, optional
+        The folders of saved runs; a sweep.csv in them is shown.
     options : PictureOptions, optional
         What picture lists and the table of queries show.
 
@@ -84,6 +87,7 @@ def write_report(
         section_of(
             i, one, titles[i], given[i], [figure for figure, rows in figures if rows == [i]],
             options or PictureOptions(), hint=said[i], share=len(results),
+            run=runs[i] if runs else None,
         )
         for i, one in enumerate(results)
     ]  # fmt: skip

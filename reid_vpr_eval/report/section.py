@@ -13,6 +13,7 @@ from reid_vpr_eval.report.images import Images
 from reid_vpr_eval.report.pictures import CHOICES, Choice, Strip, Strips, choose_queries
 from reid_vpr_eval.report.queries import PICTURE_BUDGET, ROWS, QueryTable, query_table, worst_rows
 from reid_vpr_eval.report.sentences import Answer, answers, paper_line, rule_sentence
+from reid_vpr_eval.report.sweeps import Sweep, sweep_of
 from reid_vpr_eval.report.tables import (
     CountRow,
     MetricRow,
@@ -111,7 +112,8 @@ class Section:
     rules_hint: str
     rule: str
     toml: str
-    larger: str = ""
+    sweep: Sweep | None = None
+    sweep_hint: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -130,13 +132,16 @@ def section_of(
     *,
     hint: str = "",
     share: int = 1,
+    run: Path | None = None,
 ) -> Section:
     """Gather what a page says of one result.
 
-    `hint` says why there are no images; `share` sections divide the room for pictures.
+    `hint` says why there are no images; `share` sections divide the room for pictures; `run`
+    is the folder of a saved run, whose sweep.csv is shown.
     """
     rules, rules_hint = _rules(result)
     pictures, queries, said = _found(result, images, options, share)
+    sweep, sweep_hint = sweep_of(result, None if run is None else run / "sweep.csv")
     environment = result.environment
     versions = {"Python": str(environment.get("python", "")),
                 **dict(sorted(environment.get("versions", {}).items()))}  # fmt: skip
@@ -146,7 +151,7 @@ def section_of(
         result=result,
         headline=headline(result),
         quote=paper_line(result),
-        answers=answers(result, rules, ""),
+        answers=answers(result, rules, sweep_hint if sweep is None else sweep.told),
         metrics=metric_rows(result),
         counts=count_rows(result),
         figures=figures,
@@ -158,6 +163,8 @@ def section_of(
         rules_hint=rules_hint,
         rule=rule_sentence(result),
         toml=result.protocol.to_toml(),
+        sweep=sweep,
+        sweep_hint=sweep_hint,
         versions={name: text for name, text in versions.items() if text},
     )
 

@@ -67,14 +67,14 @@ def answers(result: Result, rules: pd.DataFrame | None, larger: str) -> list[Ans
     rules : pandas.DataFrame or None
         The table of :func:`reid_vpr_eval.studies.conventions.conventions`.
     larger : str
-        What is known of larger galleries; empty if nothing.
+        What is known of other galleries, or why nothing is.
     """
     return [
         Answer("How good is it?", _how_good(result), "metrics"),
         Answer("How sure is that?", _how_sure(result), "metrics"),
         Answer("Compared with what?", _compared(result, rules), "rules"),
         Answer("Where does it fail?", _fails(result), "pictures"),
-        Answer("What would it be in a larger gallery?", larger or _no_larger(result), "sweep"),
+        Answer("What would it be in a larger gallery?", larger, "sweep"),
     ]
 
 
@@ -188,12 +188,6 @@ def _hardest(table: pd.DataFrame, wrong: npt.NDArray[np.bool_]) -> list[str]:
     worst = known[np.argmax(share[known])]
     return [f"Queries of camera {cameras[worst]} fail most often: {100 * share[worst]:.0f} % of "
             f"{size[worst]:,}."]  # fmt: skip
-
-
-def _no_larger(result: Result) -> str:
-    if result.ranking is None:
-        return "Not known: the run does not hold its counts (ranking.npz)."
-    return "Not known: these counts do not allow it."
 
 
 def _first(value: Any) -> Any:
