@@ -219,10 +219,10 @@ def _keep_paths(folder: Path, result: Result, loaded: Loaded) -> None:
 
 def _remove_report(folder: Path) -> None:
     """Remove the report of an earlier run, which would tell other numbers."""
+    from reid_vpr_eval.report.figures import remove_figures
+
     (folder / "report.html").unlink(missing_ok=True)
-    for kind in ("cmc", "recall", "other"):
-        for suffix in ("png", "svg"):
-            (folder / "figures" / f"{kind}.{suffix}").unlink(missing_ok=True)
+    remove_figures(folder / "figures")
 
 
 def _check_target(out: Path, overwrite: bool) -> None:

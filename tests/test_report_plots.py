@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 
 from reid_vpr_eval import AlignmentError, NotCountedError, Result, compute
 from reid_vpr_eval.report import CurveDisplay
+from reid_vpr_eval.report.figures import figure_bytes, run_names
 from reid_vpr_eval.report.inline import inline_svg
-from reid_vpr_eval.report.plots import figure_bytes, run_names
 from report_results import people, places
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from reid_vpr_eval.cli.base import app, guarded, warn
+
+if TYPE_CHECKING:
+    from reid_vpr_eval.result import Result
 
 
 class Choose(StrEnum):
@@ -72,6 +75,14 @@ def report(
     page = write_report(
         results, target, [images for images, _ in found], hints=[hint for _, hint in found],
         runs=runs,
-        names=[name.strip() for name in names.split(",")] if names else [], options=options,
+        names=[name.strip() for name in names.split(",")] if names else _names(runs, results),
+        options=options,
     )  # fmt: skip
     typer.echo(f"report:     {page}")
+
+
+def _names(runs: list[Path], results: list[Result]) -> list[str]:
+    """Call runs by their folders where their protocols do not tell them apart."""
+    titles = {one.protocol.title or one.protocol.name for one in results}
+    folders = [run.absolute().name for run in runs]
+    return folders if len(titles) < len(runs) == len(set(folders)) else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from reid_vpr_eval.report.plots import GRID, INK, MUTED, SERIES
+from reid_vpr_eval.report.figures.style import GRID, INK, MUTED, SERIES
 
 __all__ = ["inline_svg"]
 
@@ -14,7 +14,8 @@ _THEME = {
     GRID: "var(--line)",
     **{colour: f"var(--series-{i})" for i, colour in enumerate(SERIES, 1)},
 }
-_BACKGROUND = re.compile(r"fill: #ffffff")
+#: White paper; white letters and marks stay white.
+_BACKGROUND = re.compile(r'(<path d="[^"]*" style=")fill: #ffffff')
 _UNWANTED = (
     re.compile(r"<\?xml.*?\?>", re.DOTALL),
     re.compile(r"<!DOCTYPE.*?>", re.DOTALL),
@@ -41,7 +42,7 @@ def inline_svg(svg: bytes, name: str, label: str) -> str:
         text = pattern.sub("", text)
     text = re.sub(r'\bid="', f'id="{name}-', text)
     text = re.sub(r'(url\(|href=")#', rf"\1#{name}-", text)
-    text = _BACKGROUND.sub("fill: none", text)
+    text = _BACKGROUND.sub(r"\1fill: none", text)
     for colour, variable in _THEME.items():
         text = text.replace(colour, variable)
     head = re.search(r"<svg\b[^>]*>", text)

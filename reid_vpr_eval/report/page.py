@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from reid_vpr_eval.archive import write_atomically
 from reid_vpr_eval.errors import AlignmentError
+from reid_vpr_eval.report.comparable import Group, groups_of, why_apart
+from reid_vpr_eval.report.figures import run_names
 from reid_vpr_eval.report.images import Images
-from reid_vpr_eval.report.inline import inline_svg
-from reid_vpr_eval.report.plots import CurveDisplay, figure_bytes, run_names
-from reid_vpr_eval.report.section import Figure, PictureOptions, section_of
+from reid_vpr_eval.report.section import PictureOptions, section_of
 from reid_vpr_eval.result import Result
 
 if TYPE_CHECKING:
@@ -22,13 +22,6 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 __all__ = ["write_report"]
-
-_NOTES = {
-    "recall": "Recall@N: the share of queries with a positive among the first N items.",
-    "cmc": "CMC: the share of queries with a positive among the items up to each rank.",
-    "other": "",
-}
-
 
 def write_report(
     results: Sequence[Result],
@@ -81,34 +74,29 @@ def write_report(
         )
     target = Path(folder)
     titles = run_names(results, names)
-    figures = _figures(results, titles, target / "figures")
+    groups = groups_of(results, titles, target / "figures")
     given, said = list(images) or [None] * len(results), list(hints) or [""] * len(results)
     sections = [
         section_of(
-            i, one, titles[i], given[i], [figure for figure, rows in figures if rows == [i]],
-            options or PictureOptions(), hint=said[i], share=len(results),
-            run=runs[i] if runs else None,
+            i, one, titles[i], given[i], _of(groups, i), options or PictureOptions(),
+            hint=said[i], share=len(results), run=runs[i] if runs else None,
         )
         for i, one in enumerate(results)
     ]  # fmt: skip
     page = _environment().get_template("report.html").render(
         title=titles[0] if len(results) == 1 else "Evaluation report",
         sections=sections,
-        shared=[figure for figure, rows in figures if len(rows) > 1],
-        apart=_apart(results),
+        groups=[group for group in groups if len(group.rows) > 1],
+        apart=why_apart(results) if len(groups) > 1 else "",
     )  # fmt: skip
     write_atomically(target / "report.html", (page.strip() + "\n").encode())
     return target / "report.html"
 
 
-def _apart(results: Sequence[Result]) -> str:
-    """Say why results on one page must not be compared with each other, if so."""
-    if len({one.protocol.judging_hash for one in results}) > 1:
-        return "judged by different protocols"
-    for side in ("query", "gallery"):
-        if len({str(one.inputs.get(side)) for one in results}) > 1:
-            return f"of different {side} sets"
-    return ""
+def _of(groups: Sequence[Group], number: int) -> tuple[Group, int]:
+    """Return the group that a result is in, and its place there."""
+    group = next(one for one in groups if number in one.rows)
+    return group, group.rows.index(number)
 
 
 @cache
@@ -129,35 +117,3 @@ def _breakable(text: str) -> Markup:
     from markupsafe import Markup, escape
 
     return Markup(re.sub(r"([/_@])(?=[^/_@])", r"\1<wbr>", str(escape(text))))  # noqa: S704
-
-
-def _figures(
-    results: Sequence[Result], titles: Sequence[str], folder: Path
-) -> list[tuple[Figure, list[int]]]:
-    """Write a figure for each kind of result; return them with the results they show."""
-    by_kind: dict[bool, list[int]] = {}
-    for i, one in enumerate(results):
-        by_kind.setdefault(one.protocol.relevance.kind == "within", []).append(i)
-    out = []
-    for rows in by_kind.values():
-        display = CurveDisplay.from_results(
-            [results[i] for i in rows], names=[titles[i] for i in rows]
-        ).plot()
-        assert display.figure_ is not None  # noqa: S101 (set by plot)
-        svg = figure_bytes(display.figure_, "svg")
-        write_atomically(folder / f"{display.kind}.svg", svg)
-        write_atomically(folder / f"{display.kind}.png", figure_bytes(display.figure_, "png"))
-        element = inline_svg(svg, display.kind, _spoken(display))
-        files = tuple(f"figures/{display.kind}.{suffix}" for suffix in ("svg", "png"))
-        out.append((Figure(element, _NOTES[display.kind], files), rows))
-    return out
-
-
-def _spoken(display: CurveDisplay) -> str:
-    """Say what a figure shows."""
-    ends = [
-        f"{name}: {100 * values[0]:.1f} percent at {display.k[0]}, "
-        f"{100 * values[-1]:.1f} at {display.k[-1]}"
-        for name, values in zip(display.names, display.values, strict=True)
-    ]
-    return f"{'Recall@N' if display.kind == 'recall' else 'CMC'} curve. {'; '.join(ends)}"

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reid_vpr_eval.errors import ReidVprEvalError
+from reid_vpr_eval.places import near_misses
+from reid_vpr_eval.report.comparable import Figure, Group
+from reid_vpr_eval.report.figures import FailureMapDisplay
 from reid_vpr_eval.report.images import Images
 from reid_vpr_eval.report.pictures import CHOICES, Choice, Strip, Strips, choose_queries
 from reid_vpr_eval.report.queries import PICTURE_BUDGET, ROWS, QueryTable, query_table, worst_rows
@@ -29,8 +32,10 @@ from reid_vpr_eval.studies.conventions import conventions
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Figure", "PictureOptions", "Section", "section_of"]
+__all__ = ["PictureOptions", "Section", "section_of"]
 
+#: Near misses that a page lists; all are in a file beside it.
+_NEAR = 20
 _CHOICES = {
     "worst": ("Worst queries", "Where the most is to be gained; sorted by {order}, worst first. "
               "This is not the average quality."),
@@ -40,15 +45,6 @@ _CHOICES = {
                "expect of any query."),
     "best": ("Best queries", "What works; sorted by {order}, best first."),
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A figure on the page: an element, what it shows in words, and the names of its files."""
-
-    svg: str
-    caption: str
-    files: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +100,10 @@ class Section:
     metrics: list[MetricRow]
     counts: list[CountRow]
     figures: list[Figure]
+    map: Figure | None
+    near: list[tuple[str, str, str]]
+    tables: tuple[str, ...]
+    skipped: Mapping[str, str]
     pictures: list[PictureList]
     portrait: bool
     pictures_hint: str
@@ -127,20 +127,23 @@ def section_of(
     result: Result,
     title: str,
     images: Images | None,
-    figures: list[Figure],
+    group: tuple[Group, int],
     options: PictureOptions,
     *,
     hint: str = "",
     share: int = 1,
     run: Path | None = None,
 ) -> Section:
-    """Gather what a page says of one result.
+    """Gather what a page says of one result, which stands at a place in a group.
 
     `hint` says why there are no images; `share` sections divide the room for pictures; `run`
     is the folder of a saved run, whose sweep.csv is shown.
     """
     rules, rules_hint = _rules(result)
     pictures, queries, said = _found(result, images, options, share)
+    figures = group[0].own(group[1])
+    mapped = FailureMapDisplay.kind_name
+    drawn_map = next((one for one in figures if one.name.split("-")[0] == mapped), None)
     sweep, sweep_hint = sweep_of(result, None if run is None else run / "sweep.csv")
     environment = result.environment
     versions = {"Python": str(environment.get("python", "")),
@@ -154,7 +157,11 @@ def section_of(
         answers=answers(result, rules, sweep_hint if sweep is None else sweep.told),
         metrics=metric_rows(result),
         counts=count_rows(result),
-        figures=figures,
+        figures=[one for one in figures if one is not drawn_map],
+        map=drawn_map,
+        near=_near(result),
+        tables=group[0].tables,
+        skipped=group[0].skipped if len(group[0].rows) == 1 else {},
         pictures=pictures,
         portrait=_upright(pictures),
         pictures_hint=hint or said,
@@ -167,6 +174,17 @@ def section_of(
         sweep_hint=sweep_hint,
         versions={name: text for name, text in versions.items() if text},
     )
+
+
+def _near(result: Result) -> list[tuple[str, str, str]]:
+    """Return the first near misses: the query, what was found, and the metres between."""
+    missed = None
+    if len(result.per_query) and "top1_error_m" in result.per_query:
+        missed = near_misses(result.protocol, result.per_query)
+    if missed is None:
+        return []
+    return [(str(query), str(item), f"{float(metres):.1f}")
+            for query, item, metres in missed.head(_NEAR).itertuples(index=False)]  # fmt: skip
 
 
 def _rules(result: Result) -> tuple[pd.DataFrame | None, str]:

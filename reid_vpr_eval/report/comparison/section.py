@@ -81,7 +81,9 @@ class ComparisonSection:
     forced: bool
 
 
-def comparison_section(comparison: Comparison, *, changed: int = 5) -> ComparisonSection:
+def comparison_section(
+    comparison: Comparison, *, changed: int = 5, mark: str = ""
+) -> ComparisonSection:
     """Return a comparison as the rows and figures of a page.
 
     Parameters
@@ -90,12 +92,15 @@ def comparison_section(comparison: Comparison, *, changed: int = 5) -> Compariso
         What was found.
     changed : int
         How many queries are listed each way, for each pair with the first run.
+    mark : str
+        Stands before the ids of figures, so that several comparisons share a page.
     """
     figures = []
     for display in displays_of(comparison):
         figure = display.plot().figure_
         assert figure is not None  # noqa: S101 (set by plot)
-        svg = inline_svg(figure_bytes(figure, "svg"), display.kind_name, display.spoken())
+        name = f"{mark}{display.kind_name}"
+        svg = inline_svg(figure_bytes(figure, "svg"), name, display.spoken())
         figures.append(Figure(svg, display.kind_name, display.caption))
     first = comparison.runs[0]
     listed = [

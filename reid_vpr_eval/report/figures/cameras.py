@@ -12,11 +12,14 @@ from reid_vpr_eval.breakdowns import by_column, stratum_matrix
 from reid_vpr_eval.errors import NotCountedError
 from reid_vpr_eval.ranking import Ranking
 from reid_vpr_eval.report.figures.counted import evaluated_of
-from reid_vpr_eval.report.figures.style import FONT, INK, Display, cut, run_names
+from reid_vpr_eval.report.figures.style import FONT, Display, cut, run_names
 from reid_vpr_eval.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+#: Letters on a light cell, which is light in every theme of a page.
+_DARK = "#101010"
 
 __all__ = ["CameraMatrixDisplay"]
 
@@ -177,7 +180,7 @@ class CameraMatrixDisplay(Display):
             if np.isnan(value):
                 continue
             look: dict[str, Any] = {"ha": "center", "va": "center",
-                                    "color": "#ffffff" if value < 55 else INK}  # fmt: skip
+                                    "color": "#ffffff" if value < 55 else _DARK}  # fmt: skip
             x = float(centres[column])
             counted = self.counts is not None and column < len(self.columns)
             ax.text(x, row + (0.38 if counted else 0.5), f"{value:.0f}", fontsize=9, **look)
