@@ -84,7 +84,11 @@ def test_nothing_is_cut_off(kind: Any) -> None:
         assert len(several.names) == 6
 
 
-@pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=() if kind is ScoreDisplay else pytest.mark.slow) for kind in EVERY],
+    ids=lambda kind: kind.__name__,
+)
 def test_the_same_bytes_whatever_the_settings(kind: Any) -> None:
     made = EVERY[kind](1)
     suffixes: tuple[Any, ...] = ("svg", "png") if kind in ALONE else ("svg",)

@@ -73,7 +73,7 @@ def ranked(seed: int) -> list[tuple[Floats, Floats]]:
     return out
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_precision_at_every_recall(seed: int) -> None:
     display = PrecisionRecallDisplay.from_result(market(seed))

@@ -26,6 +26,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
+@pytest.mark.usefixtures("quick")
 def test_places(tmp_path: Path) -> None:
     saved = save_figures(places(), tmp_path / "a")
     assert [figure.name for figure in saved.figures] == [
@@ -44,10 +45,11 @@ def test_places(tmp_path: Path) -> None:
     assert index["figures"][0]["caption"].startswith("Recall@N")
 
 
+@pytest.mark.slow
 def test_the_same_bytes_again(tmp_path: Path) -> None:
     bare = replace(people(), ranking=None)
     for name in ("a", "b"):
-        save_figures(bare, tmp_path / name)
+        save_figures([bare, places()], tmp_path / name)
     assert files(tmp_path / "a") == files(tmp_path / "b")
 
 

@@ -140,7 +140,7 @@ def test_the_track_counts_a_panorama_once_and_stays_small() -> None:
     assert few["east"].tolist() == list(dict.fromkeys(east[:40].tolist()))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_the_best_of_the_first_tells_recall_at_a_radius(seed: int) -> None:
     rng = np.random.default_rng(seed)
