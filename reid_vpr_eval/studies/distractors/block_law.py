@@ -24,7 +24,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 #: Multiplications up to which one polynomial serves all sizes; larger ones are made for each
 #: size, of what is likely there.
-_WHOLE = 5_000_000
+_WHOLE = 300_000
 _NOTHING = 1e-19
 #: So many blocks, or items that are asked for, that no coefficient overflows.
 _MOST_BLOCKS, _FARTHEST = 900, 500
