@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import signal, special
 
-from reid_vpr_eval.report.plots import SERIES, figure_bytes
+from reid_vpr_eval.report.figures.style import SERIES, figure_bytes
 from reid_vpr_eval.uncertainty import Clusters, Interval, block_length, wilson
 from reid_vpr_eval.uncertainty.methods import Choice, Measure, intervals
 from reid_vpr_eval.uncertainty.sums import Sums

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.cases import CASES
-from reid_vpr_eval.report.plots import GRID, INK, MUTED, SERIES, figure_bytes
+from reid_vpr_eval.report.figures.style import GRID, INK, MUTED, SERIES, figure_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
