@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import reid_vpr_eval as rve
+from benchmarks import coverage
 from reid_vpr_eval import dense, evaluation
 from reid_vpr_eval.errors import FormatError, NotCountedError, ProtocolError
 from reid_vpr_eval.uncertainty import (
@@ -375,3 +376,14 @@ def test_an_interval_is_a_plain_dictionary_in_a_file() -> None:
     made = cluster_interval([1, 0, 1, 1], ["a", "a", "b", "b"], resamples=50)
     assert Interval.of(made.document()) == made
     assert all(isinstance(value, str | int | float | None) for value in made.document().values())
+
+
+def test_the_coverage_benchmark_tells_defaults_from_naive_intervals() -> None:
+    """Sixty worlds of 35 places: far below what is published, enough to see the difference."""
+    (case,) = [case for case in coverage.cases(60, 1) if case.name.endswith("rate .95, alike .2")]
+    found = coverage.measure(case)
+    assert found.methods == {"korn-graubard": 60}
+    assert found.default >= 0.88
+    assert found.naive <= 0.87
+    assert found.naive_width < found.width
+    assert found.name in coverage.table([found])

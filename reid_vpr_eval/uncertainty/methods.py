@@ -139,9 +139,12 @@ def _made(
     measure: Measure, method: str, limits: tuple[float, float], choice: Choice
 ) -> Interval:
     bootstrapped = method in ("bca", "moving-block")
+    n = measure.sums.n
+    alone = method == "wilson" and measure.sums.n_units < n  # asked for in spite of the units
     return Interval(
         low=float(limits[0]), high=float(limits[1]), level=choice.level, method=method,
-        unit=choice.unit, n_units=measure.sums.n_units, n=measure.sums.n,
+        unit="query" if alone else choice.unit,
+        n_units=n if alone else measure.sums.n_units, n=n,
         seed=choice.seed if bootstrapped else None,
         resamples=choice.resamples if bootstrapped else None,
         block=measure.way[2] if method == "moving-block" and measure.way else None,
