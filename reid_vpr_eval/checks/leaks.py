@@ -17,7 +17,7 @@ from reid_vpr_eval.samples import Samples
 from reid_vpr_eval.scores import Embeddings, Vectors
 from reid_vpr_eval.scores.arrays import row_blocks
 
-__all__ = ["leaks", "near_first", "without_doubles"]
+__all__ = ["codes_of", "leaks", "near_first", "without_doubles"]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
@@ -29,7 +29,7 @@ def leaks(
     scores: Embeddings, relevance: Relevance, query: Samples, gallery: Samples
 ) -> list[str]:
     """Return notes on equal and on nearly equal vectors."""
-    ours, theirs = _codes(scores.query, scores.gallery)
+    ours, theirs = codes_of(scores.query, scores.gallery)
     return [
         *_across(ours, theirs, relevance),
         *_inside(theirs, gallery),
@@ -42,7 +42,7 @@ def without_doubles(scores: Embeddings, gallery: Samples) -> Ints:
 
     Rows of different labels are kept apart: which of them is right cannot be told.
     """
-    return _first_rows(_codes(scores.gallery)[0], gallery)
+    return _first_rows(codes_of(scores.gallery)[0], gallery)
 
 
 def _first_rows(codes: Ints, gallery: Samples) -> Ints:
@@ -118,7 +118,7 @@ def _near(
     return near_first(query, gallery, rows, items, values)
 
 
-def _codes(*sides: Vectors) -> list[Ints]:
+def codes_of(*sides: Vectors) -> list[Ints]:
     """Give equal vectors equal numbers, on all sides together."""
     digests = np.concatenate([_digests(side) for side in sides])
     codes = np.unique(digests, axis=0, return_inverse=True)[1].ravel()

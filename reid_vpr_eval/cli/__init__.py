@@ -11,6 +11,7 @@ from reid_vpr_eval.cli import (  # noqa: F401 (they add their commands)
     files,
     protocols,
     report,
+    sweep,
 )
 from reid_vpr_eval.cli.base import app
 

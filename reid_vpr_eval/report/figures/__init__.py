@@ -20,6 +20,7 @@ from reid_vpr_eval.report.figures.save import (
     save_figures,
 )
 from reid_vpr_eval.report.figures.style import Display, figure_bytes, run_names
+from reid_vpr_eval.report.figures.sweeps import SweepDisplay
 
 __all__ = [
     "AveragePrecisionDisplay",
@@ -36,6 +37,7 @@ __all__ = [
     "SavedFigure",
     "SavedFigures",
     "ScoreDisplay",
+    "SweepDisplay",
     "figure_bytes",
     "remove_figures",
     "run_names",

@@ -15,6 +15,7 @@ from reid_vpr_eval.metrics.compute import decreed, exact_mean, policy_of
 from reid_vpr_eval.metrics.grammar import MetricName, parse
 from reid_vpr_eval.ranking import Ranking
 from reid_vpr_eval.relevance.pairs import NoPositive
+from reid_vpr_eval.studies.distractors.bands import QueryBands
 from reid_vpr_eval.studies.distractors.blocks import BlockExpectations, read_blocks
 from reid_vpr_eval.studies.distractors.drawn import Drawn, EngineOf, recorded
 from reid_vpr_eval.studies.distractors.expectation import Expectations
@@ -49,6 +50,9 @@ def distractor_curve(
     unit: Unit = "items",
     spread: bool | None = None,
     orders: int = 100,
+    units: npt.ArrayLike | None = None,
+    level: float = 0.95,
+    resamples: int = 2000,
     seed: int = 0,
 ) -> pd.DataFrame:
     """Return the exact mean of metrics over all draws of distractors, at any gallery sizes.
@@ -90,8 +94,13 @@ def distractor_curve(
         was.
     orders : int
         In how many random orders the strata are drawn for it.
+    units : array (n_query,), optional
+        What queries belong together (their labels, say): then `low` and `high` are the limits
+        of bootstrap intervals (BCa) over units, all sizes with the same resamples.
+    level, resamples : float, int
+        Of these intervals.
     seed : int
-        Of these orders, and of the forecast.
+        Of these orders, of intervals, and of the forecast.
 
     Returns
     -------
@@ -135,11 +144,18 @@ def distractor_curve(
         largest = read_pairs(ranking, base, pool, pool_positives=pool_positives).largest_size
         beyond = [size for size in sizes if size > largest]
         sizes = [size for size in sizes if size <= largest]
-    rows: list[tuple[Any, ...]] = [
-        (point.size, point.gallery, name, point.values[name], None, None, None, "exact", None)
-        for point in curve_points(ranking, sizes, names, unit=unit, **which)
-        for name in point.values
-    ]
+    bands = None if units is None else QueryBands(
+        units, ranking.n_query, level=level, resamples=resamples, seed=seed
+    )
+    rows: list[tuple[Any, ...]] = []
+    for point in curve_points(ranking, sizes, names, unit=unit, **which):
+        for name, value in point.values.items():
+            rows.append((point.size, point.gallery, name, value, None, None, None, "exact", None))
+            if bands is not None:
+                bands.add(point.per_query[name], value)
+    if bands is not None:
+        rows = [(*row[:5], *limits, *row[7:])
+                for row, limits in zip(rows, bands.intervals(), strict=True)]  # fmt: skip
     if spread or (spread is None and unit == "items" and has_parts(ranking, pool)):
         rows = _with_spread(rows, ranking, orders, seed, which)
     for ahead in forecast_points(ranking, beyond, names, seed=seed, **which) if beyond else []:

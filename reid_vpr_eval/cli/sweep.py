@@ -1,0 +1,173 @@
+"""sweep: every number at every gallery size."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reid_vpr_eval.cli.base import app, guarded, progress, size
+from reid_vpr_eval.cli.options import (
+    Expected,
+    GalleryFeatures,
+    GalleryOption,
+    Metric,
+    QueryFeatures,
+    TableFormat,
+    TruthOption,
+)
+
+
+class PoolPositives(StrEnum):
+    """What positives that lie in the pool are."""
+
+    error = "error"
+    keep = "keep"
+    ignore = "ignore"
+
+
+@app.command()
+@guarded
+def sweep(
+    sources: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN... | PROTOCOL",
+                       help="run folders or their ranking.npz (several: one figure), or a "
+                       "protocol with --query"),
+    ],
+    sizes: Annotated[
+        str, typer.Option(help="distractors drawn, such as 0,1k,10k,all; by default about 50 sizes")
+    ] = "",
+    metric: Annotated[
+        list[str] | None, typer.Option(help="any mean over queries; repeatable; by default those "
+                                            "of the protocol that have a curve")
+    ] = None,
+    pool: Annotated[
+        str, typer.Option(help="negatives, or strata with commas between; by default the stratum "
+                               "'distractors' where there is one")
+    ] = "",
+    base: Annotated[
+        str, typer.Option(help="positives, rest (all strata outside the pool), or strata; by "
+                               "default positives for --pool negatives, and rest else")
+    ] = "",
+    pool_positives: Annotated[
+        PoolPositives, typer.Option(help="what right answers in the pool are: an error, positives "
+                                         "at every size, or ignored")
+    ] = PoolPositives.error,
+    forecast: Annotated[
+        bool, typer.Option("--forecast", help="go beyond the pool, by a model")
+    ] = False,
+    names: Annotated[
+        str | None, typer.Option(metavar="A,B", help="what the models are called, in their order")
+    ] = None,
+    query: Annotated[
+        Path | None, typer.Option(help="of a protocol: the query side, as for run")
+    ] = None,
+    gallery: GalleryOption = None,
+    query_features: QueryFeatures = None,
+    gallery_features: GalleryFeatures = None,
+    distractors: Annotated[
+        list[str] | None,
+        typer.Option(help="the pool: a file of features, a folder of shards, a pattern, or a "
+                          "folder of images; repeatable"),
+    ] = None,
+    distractor_label: Annotated[
+        list[str] | None,
+        typer.Option(help="gallery rows of this label are the pool, such as 0000; repeatable"),
+    ] = None,
+    distance: Annotated[
+        Metric | None, typer.Option("--distance", help="how features are compared")
+    ] = None,
+    encoder: Annotated[
+        str, typer.Option(help="turns images into features: a name or module:function")
+    ] = "colour-texture",
+    cache: Annotated[Path | None, typer.Option(help="folder that keeps encoded images")] = None,
+    truth: TruthOption = None,
+    expected: Annotated[
+        Expected, typer.Option(help="what differing counts of the gallery mean")
+    ] = Expected.enforce,
+    memory: Annotated[
+        str | None, typer.Option(help="working memory, such as 512MiB", callback=size)
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="threads")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="of intervals and forecast")] = 0,
+    format: Annotated[
+        TableFormat, typer.Option(help="how the curve is printed")
+    ] = TableFormat.table,
+    out: Annotated[
+        Path | None, typer.Option(help="folder for sweep.csv, sweep.json, figures and counts")
+    ] = None,
+) -> None:
+    """Draw every metric against the size of the gallery, exactly, from one ranking."""
+    from reid_vpr_eval.errors import ProtocolError
+    from reid_vpr_eval.protocol import load_protocol
+    from reid_vpr_eval.runs import Inputs
+    from reid_vpr_eval.sweeps import (
+        SweepOptions,
+        sweep_files,
+        sweep_run,
+        sweep_table,
+        sweep_text,
+        write_sweep,
+    )
+    from reid_vpr_eval.tables import records
+
+    options = SweepOptions(
+        sizes=sizes, metrics=metric or (), base=base, pool=pool, forecast=forecast,
+        pool_positives=pool_positives.value, seed=seed,
+    )  # fmt: skip
+    called = [name.strip() for name in names.split(",")] if names else []
+    if called and len(called) != len(sources):
+        raise typer.BadParameter(f"{len(called)} names for {len(sources)} models")
+    if query is None:
+        given = {"--distractors": distractors, "--distractor-label": distractor_label,
+                 "--gallery": gallery}  # fmt: skip
+        for option, value in given.items():
+            if value:
+                raise typer.BadParameter(f"{option} goes with a protocol and --query; a saved run "
+                                         "has its pool in its strata (--pool)")  # fmt: skip
+        swept = [sweep_run(_run(text), options, name=called[i] if called else "")
+                 for i, text in enumerate(sources)]  # fmt: skip
+    else:
+        if len(sources) > 1:
+            raise ProtocolError("one protocol goes with --query; several sources must be runs")
+        inputs = Inputs(
+            query=query, gallery=gallery, query_features=query_features,
+            gallery_features=gallery_features, metric=distance.value if distance else None,
+            encoder=encoder, cache=cache, truth=truth,
+        )  # fmt: skip
+        with progress() as step:
+            swept = [sweep_files(
+                load_protocol(sources[0]), inputs, options, distractors=distractors or (),
+                distractor_labels=distractor_label or (), expected=expected.value,
+                name=called[0] if called else "", memory=memory, workers=workers, progress=step,
+            )]  # fmt: skip
+    if format is TableFormat.table:
+        typer.echo("\n\n".join(sweep_text(one) for one in swept))
+    else:
+        table = sweep_table(swept)
+        typer.echo(
+            table.to_csv(sep="\t", index=False, lineterminator="\n").rstrip("\n")
+            if format is TableFormat.tsv
+            else json.dumps(records(table), indent=1, ensure_ascii=False)
+        )
+    if out is not None:
+        write_sweep(swept, out, options)
+        ranking = swept[0].ranking
+        if query is not None and ranking is not None:
+            ranking.save(out / "ranking.npz")
+        typer.echo(f"written to {out}", err=True)
+
+
+def _run(text: str) -> Path:
+    """Return a run folder or counts that were named, or say what else could be meant."""
+    path = Path(text).expanduser()
+    if path.exists():
+        return path
+    raise typer.BadParameter(
+        f"{text!r} is no run folder; for a protocol, name the sides with --query and --gallery",
+        param_hint="RUN",
+    )

@@ -1,0 +1,481 @@
+"""Distractor studies from files: of saved runs, or of a gallery and a pool of distractors."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reid_vpr_eval.alignment import pool_queries
+from reid_vpr_eval.archive import write_atomically
+from reid_vpr_eval.counts import Expected, check_counts
+from reid_vpr_eval.errors import (
+    AlignmentError,
+    EvaluationWarning,
+    FormatError,
+    NotCountedError,
+    ProtocolError,
+    ReidVprEvalError,
+    ScoreError,
+    name_some,
+)
+from reid_vpr_eval.metrics import parse
+from reid_vpr_eval.protocol import Protocol
+from reid_vpr_eval.ranking import Ranking, rank
+from reid_vpr_eval.relevance import Relevance
+from reid_vpr_eval.relevance.pairs import IGNORED, POSITIVE
+from reid_vpr_eval.result import Result
+from reid_vpr_eval.rules import judge
+from reid_vpr_eval.runs import Inputs, Progress, load_inputs
+from reid_vpr_eval.samples import Samples
+from reid_vpr_eval.scores import Embeddings, Shards, Vectors
+from reid_vpr_eval.studies.distractors.curve import check_metric, distractor_curve
+from reid_vpr_eval.studies.distractors.pairs import PoolPositives, read_pairs
+from reid_vpr_eval.sweep_pools import Pool, read_pool, warn_of_repeats
+from reid_vpr_eval.tables import csv_bytes, json_bytes
+from reid_vpr_eval.uncertainty.units import units_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "DISTRACTORS", "GALLERY", "SweepOptions", "Swept", "read_sizes", "sweep_files", "sweep_run",
+    "sweep_table", "sweep_text", "write_sweep",
+]  # fmt: skip
+
+#: Names of the strata where a pool is appended to a gallery.
+GALLERY, DISTRACTORS = "gallery", "distractors"
+_METRICS = ("mAP", "CMC@1", "CMC@5", "CMC@10")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)([km]?)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepOptions:
+    """What is swept.
+
+    Parameters
+    ----------
+    sizes : str
+        Numbers with commas between, such as ``0,1k,10k,0.5M``, and ``all`` for the whole pool;
+        empty: from 0 to the whole pool at equal steps of the logarithm.
+    metrics : sequence of str
+        By default those of the protocol that have a curve.
+    base, pool : str
+        "positives" and "negatives", or names of strata with commas between. An empty base is
+        "positives" for the pool "negatives", and else all other strata. An empty pool is the
+        stratum "distractors" where there is one, and else "negatives".
+    forecast : bool
+        Also beyond the pool: to ten times its size, if no sizes are given.
+    pool_positives, seed
+        As of :func:`distractor_curve`.
+    """
+
+    sizes: str = ""
+    metrics: Sequence[str] = ()
+    base: str = ""
+    pool: str = ""
+    forecast: bool = False
+    pool_positives: PoolPositives = "error"
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Swept:
+    """The curve of one model, and what it was made from."""
+
+    name: str
+    curve: pd.DataFrame
+    base: tuple[str, ...]
+    pool: tuple[str, ...]
+    details: dict[str, Any]
+    ranking: Ranking | None = None
+
+
+def read_sizes(text: str, largest: int) -> list[int]:
+    """Read sizes such as ``0,1k,10k,all``, in ascending order.
+
+    >>> read_sizes("10k,0,1.5k,all", 500_000)
+    [0, 1500, 10000, 500000]
+    """
+    found = set()
+    for piece in filter(None, (part.strip() for part in text.split(","))):
+        match = _SIZE.fullmatch(piece)
+        if piece.lower() == "all":
+            found.add(largest)
+            continue
+        value = float(match[1]) * {"": 1, "k": 1e3, "m": 1e6}[match[2].lower()] if match else 0.5
+        if value != int(value):
+            raise ProtocolError(
+                f"{piece!r} is no number of distractors: 0, 500, 10k, 1.5M or all is needed"
+            )
+        found.add(int(value))
+    return sorted(found)
+
+
+def sweep_run(source: Path, options: SweepOptions, *, name: str = "") -> Swept:
+    """Sweep a saved run: a run folder, or its ranking.npz. Features are not needed.
+
+    Raises
+    ------
+    NotCountedError
+        If the run holds no counts, or none of what is asked for.
+    """
+    if source.is_file():
+        return _swept(Ranking.load(source), None, None, options, name or source.stem)
+    result = Result.load(source)
+    if result.ranking is None:
+        raise NotCountedError(
+            f"{source} holds no ranking.npz, so its gallery cannot be made smaller or larger: "
+            "evaluate again with counts kept (keep_ranking=True; drawn galleries have none)"
+        )
+    return _swept(result.ranking, result.protocol, _units(result), options, name or source.name)
+
+
+def _units(result: Result) -> npt.NDArray[Any]:
+    """Return what queries belong together; each alone where the run names nothing."""
+    table = result.per_query
+    units = table["unit"].astype(str).to_numpy(str) if "unit" in table else np.array([""])
+    if len(units) != len(table) or (units == "").all():
+        return np.arange(len(table))
+    return np.asarray(units)
+
+
+def _swept(
+    ranking: Ranking,
+    protocol: Protocol | None,
+    units: npt.NDArray[Any] | None,
+    options: SweepOptions,
+    name: str,
+) -> Swept:
+    base, pool = _parts(ranking, options)
+    no_positive = None if protocol is None else protocol.no_positive
+    pairs = read_pairs(ranking, base, pool, pool_positives=options.pool_positives)
+    largest = pairs.largest_size
+    sizes: list[int] | None = read_sizes(options.sizes, largest) if options.sizes else None
+    if options.forecast and sizes is None:
+        from reid_vpr_eval.studies.distractors.curve import log_sizes
+
+        sizes = [*log_sizes(largest), *np.geomspace(largest, 10 * largest, 6).astype(int)[1:]]
+    metrics = list(options.metrics) or _sweepable(protocol)
+    every = np.arange(ranking.n_query) if units is None else units
+    curve = distractor_curve(
+        ranking, sizes, metrics, base=base, pool=pool, forecast=options.forecast, units=every,
+        no_positive=no_positive, pool_positives=options.pool_positives, seed=options.seed,
+    )
+    details = {
+        "name": name,
+        "protocol": None if protocol is None else protocol.name,
+        "judging_hash": None if protocol is None else protocol.judging_hash,
+        "ranking_fingerprint": ranking.fingerprint,
+        "n_query": ranking.n_query,
+        "n_with_positive": int((pairs.n_positive > 0).sum()),
+        "n_positive_pairs": int(pairs.n_positive.sum()),
+        "n_units": len(np.unique(every)),
+        "base_rows": pairs.base_rows,
+        "pool_rows": largest,
+    }
+    return Swept(name=name, curve=curve, base=pairs.base, pool=pairs.pool, details=details,
+                 ranking=ranking)  # fmt: skip
+
+
+def _parts(ranking: Ranking, options: SweepOptions) -> tuple[Any, Any]:
+    """Return base and pool, as the options' empty texts mean them."""
+    pool: Any = options.pool or (DISTRACTORS if DISTRACTORS in ranking.strata else "negatives")
+    base: Any = options.base or ("positives" if pool == "negatives" else "rest")
+    if pool != "negatives":
+        pool = [part.strip() for part in pool.split(",")]
+    if base == "rest":
+        base = [stratum for stratum in ranking.strata
+                if not any(stratum == part or stratum.startswith(f"{part}/") for part in pool)]
+        base = base or "positives"  # fmt: skip
+    elif base != "positives":
+        base = [part.strip() for part in base.split(",")]
+    return base, pool
+
+
+def _sweepable(protocol: Protocol | None) -> list[str]:
+    """Return the protocol's metrics that have a curve; usual ones if it names none."""
+    found = []
+    for name in map(parse, () if protocol is None else protocol.report.metrics):
+        hits = dict(name.options).get("divisor") == "hits"
+        try:
+            check_metric(name)
+        except NotCountedError:
+            continue
+        if not hits and name.radius is None and "%" not in name.k:
+            found.append(str(name))
+    return found or list(_METRICS)
+
+
+def sweep_files(
+    protocol: Protocol,
+    inputs: Inputs,
+    options: SweepOptions,
+    *,
+    distractors: Sequence[str] = (),
+    distractor_labels: Sequence[str] = (),
+    expected: Expected = "enforce",
+    name: str = "",
+    memory: str | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Swept:
+    """Rank a gallery together with a pool of distractors, and sweep the pool.
+
+    Parameters
+    ----------
+    protocol, inputs
+        The evaluation; its gallery is the base.
+    distractors : sequence of str
+        Files, folders of shards, patterns, or folders of images.
+    distractor_labels : sequence of str
+        Labels of gallery rows that are the pool. With neither, each query's own negatives are.
+    expected : {"enforce", "warn", "ignore"}
+        Of the published counts, which are those of the gallery as it is named.
+    """
+    if protocol.draw is not None:
+        raise NotCountedError(f"{protocol.name} draws its gallery: a sweep needs one that is fixed")
+    loaded = load_inputs(protocol, inputs, progress=progress)
+    query, gallery, scores = loaded.query.samples, loaded.gallery.samples, loaded.scores
+    if not isinstance(scores, Embeddings):
+        if distractors or scores is None:
+            raise ScoreError(
+                "distractors are scored like the gallery: features (or images) are needed on both "
+                "sides, not a matrix or ranked lists"
+            )
+    elif protocol.multi_query:
+        query, scores = pool_queries(query, scores, protocol.multi_query)
+    relevance = judge(protocol, query, gallery, truth=inputs.truth)
+    check_counts(protocol, relevance, expected)
+    strata = _label_strata(gallery, distractor_labels)
+    counting = {"memory": memory, "workers": workers}
+    if progress is not None:
+        counting["progress"] = lambda done, total: progress("ranking", done, total)  # type: ignore[assignment]
+    counting = {key: value for key, value in counting.items() if value is not None}
+    if not distractors:
+        ranking = rank(scores, relevance, strata=strata, **counting)  # type: ignore[arg-type]
+    else:
+        assert isinstance(scores, Embeddings)  # noqa: S101 (refused above)
+        pool = read_pool(distractors, protocol, scores, inputs, progress)
+        warn_of_repeats(scores.gallery, pool)
+        relevance = _with_pool(protocol, query, gallery, relevance, pool, inputs,
+                               options.pool_positives)  # fmt: skip
+        strata = _strata(gallery.n if strata is None else strata, pool.n)
+        with _joined(scores, pool) as joined:
+            ranking = rank(joined, relevance, strata=strata, **counting)  # type: ignore[arg-type]
+    units = units_of(protocol, query).names
+    return _swept(ranking, protocol, units, options, name or loaded.gallery.source.name)
+
+
+def _label_strata(gallery: Samples, labels: Sequence[str]) -> npt.NDArray[np.str_] | None:
+    """Tell the rows of distractor labels from the others; None without such labels."""
+    if not labels:
+        return None
+    if "label" not in gallery:
+        raise AlignmentError("--distractor-label: the gallery has no column 'label'")
+    found = gallery.keys("label")
+    wanted: list[Any] = list(labels)
+    if found.dtype.kind in "iu":
+        try:
+            wanted = [int(label) for label in labels]
+        except ValueError:
+            raise AlignmentError(
+                f"the gallery's labels are whole numbers, so that {name_some(labels)} is none"
+            ) from None
+    mask = np.isin(found, wanted)
+    for label in wanted:
+        if not (found == label).any():
+            raise AlignmentError(f"no gallery row has the label {label}: the pool would be empty")
+    if mask.all():
+        raise AlignmentError("every gallery row has a distractor label: nothing is left as base")
+    return np.where(mask, DISTRACTORS, GALLERY)
+
+
+def _strata(base: int | npt.NDArray[np.str_], n_pool: int) -> npt.NDArray[np.str_]:
+    first = np.full(base, GALLERY) if isinstance(base, int) else base
+    return np.concatenate([first, np.full(n_pool, DISTRACTORS)])
+
+
+def _with_pool(
+    protocol: Protocol,
+    query: Samples,
+    gallery: Samples,
+    relevance: Relevance,
+    pool: Pool,
+    inputs: Inputs,
+    pool_positives: PoolPositives,
+) -> Relevance:
+    """Return the relevance of gallery and pool together."""
+    whole = None
+    if pool.samples is not None:
+        try:
+            whole = judge(protocol, query, pool.after(gallery), truth=inputs.truth)
+        except ReidVprEvalError as error:
+            if relevance.wide is not None or pool_positives != "error":
+                raise
+            _check_labels(query, pool)
+            warnings.warn(
+                f"the rule does not fit the samples of the distractors ({error}): they are taken "
+                "as negatives of every query",
+                EvaluationWarning,
+                stacklevel=3,
+            )
+    if whole is None:
+        if relevance.wide is not None:
+            raise AlignmentError(
+                f"{protocol.name} ignores parts of the gallery by columns of it, and the "
+                "distractors have none: give them with samples"
+            )
+        junk = np.concatenate([relevance.ignored_gallery, np.zeros(pool.n, bool)])
+        return replace(relevance, n_gallery=gallery.n + pool.n, ignored_gallery=junk)
+    inside = (whole.item >= gallery.n) & (whole.role == POSITIVE)
+    if inside.any() and pool_positives == "error":
+        first = int(np.flatnonzero(inside)[0])
+        asking = int(whole.query_of_pair()[first])
+        of_pool = np.unique(whole.item[inside])
+        raise AlignmentError(
+            f"{len(of_pool)} rows of the pool are right answers to queries (the first: pool row "
+            f"{int(whole.item[first]) - gallery.n} for query {asking}"
+            f"{_label_of(query, asking)}), so they are no distractors: take them out, or say what "
+            "they are, --pool-positives keep (positives that are in the gallery at every size) or "
+            "ignore"
+        )
+    if pool_positives == "ignore":
+        whole = replace(whole, role=np.where(inside, IGNORED, whole.role).astype(np.int8))
+    return whole
+
+
+def _label_of(query: Samples, row: int) -> str:
+    return f" of label {query.values('label')[row]}" if "label" in query else ""
+
+
+def _check_labels(query: Samples, pool: Pool) -> None:
+    """Refuse pool items that carry a query's label, where labels are all that is known."""
+    samples = pool.samples
+    if samples is None or "label" not in samples or "label" not in query:
+        return
+    shared = np.flatnonzero(np.isin(samples.values("label"), query.values("label")))
+    if len(shared):
+        raise AlignmentError(
+            f"{len(shared)} rows of the pool carry the label of a query (the first: pool row "
+            f"{int(shared[0])}, label {samples.values('label')[shared[0]]}), so they are no "
+            "distractors: take them out"
+        )
+
+
+@contextmanager
+def _joined(scores: Embeddings, pool: Pool) -> Iterator[Embeddings]:
+    """Give the gallery and the pool as one: in memory, or as files that are read in blocks."""
+    gallery: Vectors = scores.gallery
+    parts = [gallery, *pool.vectors]
+    if not any(isinstance(part, Shards) for part in parts):
+        yield Embeddings(scores.query, np.concatenate(parts), scores.metric)
+        return
+    kind = next(part.dtype for part in parts if isinstance(part, Shards))
+    with TemporaryDirectory(prefix="rve-sweep-") as folder:
+        files: list[str] = []
+        for number, part in enumerate(parts):
+            if isinstance(part, Shards) and _whole(part):
+                files += [file.path for file in part.files]
+                continue
+            path = Path(folder) / f"part{number}.npy"
+            block = part[:] if isinstance(part, Shards) else part
+            if not np.can_cast(block.dtype, kind, "same_kind") or block.dtype.itemsize > (
+                kind.itemsize
+            ):
+                raise AlignmentError(
+                    f"the files of the pool hold {kind}, other vectors {block.dtype}: store both "
+                    "in one type"
+                )
+            np.save(path, block.astype(kind, copy=False))
+            files.append(str(path))
+        yield Embeddings(scores.query, Shards(files), scores.metric)
+
+
+def _whole(shards: Shards) -> bool:
+    """Tell whether these are all rows of their files, as they are."""
+    same_type = all(file.dtype == shards.dtype for file in shards.files)
+    return same_type and len(shards) == sum(file.rows for file in shards.files)
+
+
+def sweep_text(swept: Swept) -> str:
+    """Return a curve as a table that a person reads: a line a size, a column a metric."""
+    curve = swept.curve
+    names = list(dict.fromkeys(curve["metric"]))
+    lines = [["distractors", "gallery", *names, ""]]
+    for size, rows in curve.groupby("size", sort=True):
+        value = dict(zip(rows["metric"], rows["value"], strict=True))
+        low = dict(zip(rows["metric"], rows["low"], strict=True))
+        high = dict(zip(rows["metric"], rows["high"], strict=True))
+        cells = [_cell(name, value[name], low[name], high[name]) for name in names]
+        mark = "forecast" if rows["kind"].iloc[0] == "forecast" else ""
+        lines.append([f"{size:,}", f"{rows['gallery'].iloc[0]:,}", *cells, mark])
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    table = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+             for line in lines]  # fmt: skip
+    d = swept.details
+    return "\n".join([
+        f"{swept.name}: exact means over all draws of distractors",
+        *table,
+        f"base: {', '.join(swept.base)}; pool: {', '.join(swept.pool)} ({d['pool_rows']:,}); "
+        f"{d['n_with_positive']} of {d['n_query']} queries with a positive; in brackets: 95 % over "
+        f"queries, resampled in {d['n_units']} units",
+    ])  # fmt: skip
+
+
+def _cell(name: str, value: float, low: Any, high: Any) -> str:
+    rank = parse(name).metric.is_rank
+    shown = [f"{v:.1f}" if rank else f"{100 * v:.1f}" for v in (value, low, high) if v == v
+             and v is not None]  # fmt: skip
+    return f"{shown[0]} [{shown[1]}, {shown[2]}]" if len(shown) == 3 else shown[0]
+
+
+def sweep_table(swept: Sequence[Swept]) -> pd.DataFrame:
+    """Return the curves of several models as one tidy table, with a column `model`."""
+    import pandas as pd
+
+    table = pd.concat([one.curve.assign(model=one.name) for one in swept], ignore_index=True)
+    return table[["model", *[name for name in table.columns if name != "model"]]]
+
+
+def write_sweep(swept: Sequence[Swept], folder: Path, options: SweepOptions) -> list[Path]:
+    """Write sweep.csv, sweep.json, the figure as SVG and PNG, and the counts of a new ranking."""
+    from reid_vpr_eval.report.figures import SweepDisplay, figure_bytes
+
+    if folder.exists() and not folder.is_dir():
+        raise FormatError(f"{folder} is a file: name a folder")
+    table = sweep_table(swept)
+    drawn = SweepDisplay.from_curves([one.curve for one in swept], [one.name for one in swept])
+    figure = drawn.plot().figure_
+    assert figure is not None  # noqa: S101 (just drawn)
+    first = swept[0]
+    document = {
+        "schema": "reid_vpr_eval.sweep",
+        "version": 1,
+        "base": list(first.base),
+        "pool": list(first.pool),
+        "pool_positives": options.pool_positives,
+        "forecast": options.forecast,
+        "seed": options.seed,
+        "interval": {"method": "bca", "level": 0.95, "resamples": 2000, "seed": options.seed},
+        "caption": drawn.caption,
+        "runs": [one.details for one in swept],
+    }
+    files = {
+        "sweep.csv": csv_bytes(table),
+        "figures/sweep.svg": figure_bytes(figure, "svg"),
+        "figures/sweep.png": figure_bytes(figure, "png"),
+        "sweep.json": json_bytes(document),
+    }
+    (folder / "figures").mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        write_atomically(folder / name, content)
+    return [folder / name for name in files]
