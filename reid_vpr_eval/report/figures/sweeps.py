@@ -145,21 +145,22 @@ class SweepDisplay(Display):
                         linestyle=(0, (1.5, 1.5)))  # fmt: skip
                 if number == 0:
                     note(ax, "forecast", (float(x[joined][-1]), float(y[joined][-1])),
-                         xytext=(-2, 8), ha="right", va="bottom")  # fmt: skip
+                         xytext=(-2, -7), ha="right")  # fmt: skip
             start, end = min(start, float(x.min())), max(end, float(x.max()))
             top = max(top, float(y.max()))
         ax.set_xscale("log")
         ax.set_xlim(start, max(end, start * 1.5))
         rank = parse(metric).metric.is_rank
         if rank:
-            ax.set_yscale("log")
+            ax.set_yscale("log" if top > 20 else "linear")
+            ax.yaxis.set_major_formatter(_count)
         else:
             ax.set_ylim(0, max(100.0, top) if metric != "rsum" else None)
         ax.set_title(metric, loc="right", fontsize=10)
         ax.grid(axis="y")
         ax.tick_params(length=0, pad=6, which="both")
         ax.xaxis.set_major_formatter(_count)
-        ax.xaxis.set_minor_formatter(lambda *_: "")
+        ax.xaxis.set_minor_formatter(_count if end < 5 * start else lambda *_: "")
         ax.set_xlabel("Items in the gallery")
         ax.set_ylabel(f"{metric}" if rank else f"{metric} (%)")
 
@@ -198,7 +199,7 @@ class SweepDisplay(Display):
 
 
 def _numbers(rows: pd.DataFrame, column: str) -> npt.NDArray[np.float64]:
-    return rows[column].astype(float).to_numpy()
+    return np.asarray(rows[column].astype(float).to_numpy(), np.float64)
 
 
 def _scaled(metric: str, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -209,7 +210,7 @@ def _shown(metric: str, value: float) -> str:
     return f"{value:.1f}" if parse(metric).metric.is_rank else f"{100 * value:.1f} %"
 
 
-def _count(value: float, _: int | None = None) -> str:
+def _count(value: float, _: float = 0.0) -> str:
     """Return a number of items as an axis shows it.
 
     >>> _count(1000), _count(2_500_000), _count(20)
