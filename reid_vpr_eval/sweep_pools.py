@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 from reid_vpr_eval.alignment import side_spec
 from reid_vpr_eval.checks.leaks import codes_of
-from reid_vpr_eval.errors import AlignmentError, EvaluationWarning, ScoreError
+from reid_vpr_eval.errors import AlignmentError, EvaluationWarning, ReidVprEvalError, ScoreError
 from reid_vpr_eval.formats import SideSpec, read_features, read_side
 from reid_vpr_eval.formats.registry import find_reader
 from reid_vpr_eval.protocol import Protocol
+from reid_vpr_eval.relevance import Relevance
+from reid_vpr_eval.relevance.pairs import IGNORED, POSITIVE
+from reid_vpr_eval.rules import judge
 from reid_vpr_eval.runs import Inputs, Progress, encode_side
 from reid_vpr_eval.samples import Samples
-from reid_vpr_eval.scores import Embeddings, Vectors
+from reid_vpr_eval.scores import Embeddings, Shards, Vectors
 from reid_vpr_eval.scores.files import SUFFIXES
+from reid_vpr_eval.studies.distractors.pairs import PoolPositives
 
-__all__ = ["Pool", "read_pool", "warn_of_repeats"]
+__all__ = ["Pool", "joined", "read_pool", "warn_of_repeats", "with_pool"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,3 +153,113 @@ def warn_of_repeats(gallery: Vectors, pool: Pool) -> None:
             EvaluationWarning,
             stacklevel=3,
         )
+
+
+def with_pool(
+    protocol: Protocol,
+    query: Samples,
+    gallery: Samples,
+    relevance: Relevance,
+    pool: Pool,
+    inputs: Inputs,
+    pool_positives: PoolPositives,
+) -> Relevance:
+    """Return the relevance of gallery and pool together.
+
+    With samples the protocol's rule judges the pool too; without, its rows are negatives.
+
+    Raises
+    ------
+    AlignmentError
+        If rows of the pool are right answers, unless it is said what they are.
+    """
+    whole = None
+    if pool.samples is not None:
+        try:
+            whole = judge(protocol, query, pool.after(gallery), truth=inputs.truth)
+        except ReidVprEvalError as error:
+            if relevance.wide is not None or pool_positives != "error":
+                raise
+            _check_labels(query, pool)
+            warnings.warn(
+                f"the rule does not fit the samples of the distractors ({error}): they are taken "
+                "as negatives of every query",
+                EvaluationWarning,
+                stacklevel=3,
+            )
+    if whole is None:
+        if relevance.wide is not None:
+            raise AlignmentError(
+                f"{protocol.name} ignores parts of the gallery by columns of it, and the "
+                "distractors have none: give them with samples"
+            )
+        junk = np.concatenate([relevance.ignored_gallery, np.zeros(pool.n, bool)])
+        return replace(relevance, n_gallery=gallery.n + pool.n, ignored_gallery=junk)
+    inside = (whole.item >= gallery.n) & (whole.role == POSITIVE)
+    if inside.any() and pool_positives == "error":
+        first = int(np.flatnonzero(inside)[0])
+        asking = int(whole.query_of_pair()[first])
+        of_pool = np.unique(whole.item[inside])
+        raise AlignmentError(
+            f"{len(of_pool)} rows of the pool are right answers to queries (the first: pool row "
+            f"{int(whole.item[first]) - gallery.n} for query {asking}"
+            f"{_label_of(query, asking)}), so they are no distractors: take them out, or say what "
+            "they are, --pool-positives keep (positives that are in the gallery at every size) or "
+            "ignore"
+        )
+    if pool_positives == "ignore":
+        whole = replace(whole, role=np.where(inside, IGNORED, whole.role).astype(np.int8))
+    return whole
+
+
+def _label_of(query: Samples, row: int) -> str:
+    return f" of label {query.values('label')[row]}" if "label" in query else ""
+
+
+def _check_labels(query: Samples, pool: Pool) -> None:
+    """Refuse pool items that carry a query's label, where labels are all that is known."""
+    samples = pool.samples
+    if samples is None or "label" not in samples or "label" not in query:
+        return
+    shared = np.flatnonzero(np.isin(samples.values("label"), query.values("label")))
+    if len(shared):
+        raise AlignmentError(
+            f"{len(shared)} rows of the pool carry the label of a query (the first: pool row "
+            f"{int(shared[0])}, label {samples.values('label')[shared[0]]}), so they are no "
+            "distractors: take them out"
+        )
+
+
+@contextmanager
+def joined(scores: Embeddings, pool: Pool) -> Iterator[Embeddings]:
+    """Give the gallery and the pool as one: in memory, or as files that are read in blocks."""
+    gallery: Vectors = scores.gallery
+    parts = [gallery, *pool.vectors]
+    if not any(isinstance(part, Shards) for part in parts):
+        yield Embeddings(scores.query, np.concatenate(parts), scores.metric)
+        return
+    kind = next(part.dtype for part in parts if isinstance(part, Shards))
+    with TemporaryDirectory(prefix="rve-sweep-") as folder:
+        files: list[str] = []
+        for number, part in enumerate(parts):
+            if isinstance(part, Shards) and _whole(part):
+                files += [file.path for file in part.files]
+                continue
+            path = Path(folder) / f"part{number}.npy"
+            block = part[:] if isinstance(part, Shards) else part
+            if not np.can_cast(block.dtype, kind, "same_kind") or block.dtype.itemsize > (
+                kind.itemsize
+            ):
+                raise AlignmentError(
+                    f"the files of the pool hold {kind}, other vectors {block.dtype}: store both "
+                    "in one type"
+                )
+            np.save(path, block.astype(kind, copy=False))
+            files.append(str(path))
+        yield Embeddings(scores.query, Shards(files), scores.metric)
+
+
+def _whole(shards: Shards) -> bool:
+    """Tell whether these are all rows of their files, as they are."""
+    same_type = all(file.dtype == shards.dtype for file in shards.files)
+    return same_type and len(shards) == sum(file.rows for file in shards.files)

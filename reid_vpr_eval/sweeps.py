@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,27 +16,24 @@ from reid_vpr_eval.archive import write_atomically
 from reid_vpr_eval.counts import Expected, check_counts
 from reid_vpr_eval.errors import (
     AlignmentError,
-    EvaluationWarning,
     FormatError,
     NotCountedError,
     ProtocolError,
-    ReidVprEvalError,
     ScoreError,
     name_some,
 )
 from reid_vpr_eval.metrics import parse
 from reid_vpr_eval.protocol import Protocol
 from reid_vpr_eval.ranking import Ranking, rank
-from reid_vpr_eval.relevance import Relevance
-from reid_vpr_eval.relevance.pairs import IGNORED, POSITIVE
+from reid_vpr_eval.ranking.strata import PART, random_strata
 from reid_vpr_eval.result import Result
 from reid_vpr_eval.rules import judge
 from reid_vpr_eval.runs import Inputs, Progress, load_inputs
 from reid_vpr_eval.samples import Samples
-from reid_vpr_eval.scores import Embeddings, Shards, Vectors
+from reid_vpr_eval.scores import Embeddings
 from reid_vpr_eval.studies.distractors.curve import check_metric, distractor_curve
 from reid_vpr_eval.studies.distractors.pairs import PoolPositives, read_pairs
-from reid_vpr_eval.sweep_pools import Pool, read_pool, warn_of_repeats
+from reid_vpr_eval.sweep_pools import joined, read_pool, warn_of_repeats, with_pool
 from reid_vpr_eval.tables import csv_bytes, json_bytes
 from reid_vpr_eval.uncertainty.units import units_of
 
@@ -182,13 +176,19 @@ def _swept(
         "base_rows": pairs.base_rows,
         "pool_rows": largest,
     }
-    return Swept(name=name, curve=curve, base=pairs.base, pool=pairs.pool, details=details,
-                 ranking=ranking)  # fmt: skip
+    return Swept(name=name, curve=curve, base=_plain(pairs.base), pool=_plain(pairs.pool),
+                 details=details, ranking=ranking)  # fmt: skip
+
+
+def _plain(strata: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of strata without the numbers of their random parts."""
+    return tuple(dict.fromkeys(PART.sub("", name) for name in strata))
 
 
 def _parts(ranking: Ranking, options: SweepOptions) -> tuple[Any, Any]:
     """Return base and pool, as the options' empty texts mean them."""
-    pool: Any = options.pool or (DISTRACTORS if DISTRACTORS in ranking.strata else "negatives")
+    appended = any(name.split("/")[0] == DISTRACTORS for name in ranking.strata)
+    pool: Any = options.pool or (DISTRACTORS if appended else "negatives")
     base: Any = options.base or ("positives" if pool == "negatives" else "rest")
     if pool != "negatives":
         pool = [part.strip() for part in pool.split(",")]
@@ -224,6 +224,7 @@ def sweep_files(
     distractor_labels: Sequence[str] = (),
     expected: Expected = "enforce",
     name: str = "",
+    parts: int = 100,
     memory: str | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
@@ -240,6 +241,8 @@ def sweep_files(
         Labels of gallery rows that are the pool. With neither, each query's own negatives are.
     expected : {"enforce", "warn", "ignore"}
         Of the published counts, which are those of the gallery as it is named.
+    parts : int
+        Random parts that the pool is counted in, for the spread over draws; 0 for none.
     """
     if protocol.draw is not None:
         raise NotCountedError(f"{protocol.name} draws its gallery: a sweep needs one that is fixed")
@@ -261,16 +264,18 @@ def sweep_files(
         counting["progress"] = lambda done, total: progress("ranking", done, total)  # type: ignore[assignment]
     counting = {key: value for key, value in counting.items() if value is not None}
     if not distractors:
+        strata = _dealt(strata, parts, options.seed)
         ranking = rank(scores, relevance, strata=strata, **counting)  # type: ignore[arg-type]
     else:
         assert isinstance(scores, Embeddings)  # noqa: S101 (refused above)
         pool = read_pool(distractors, protocol, scores, inputs, progress)
         warn_of_repeats(scores.gallery, pool)
-        relevance = _with_pool(protocol, query, gallery, relevance, pool, inputs,
-                               options.pool_positives)  # fmt: skip
+        relevance = with_pool(protocol, query, gallery, relevance, pool, inputs,
+                              options.pool_positives)  # fmt: skip
         strata = _strata(gallery.n if strata is None else strata, pool.n)
-        with _joined(scores, pool) as joined:
-            ranking = rank(joined, relevance, strata=strata, **counting)  # type: ignore[arg-type]
+        strata = _dealt(strata, parts, options.seed)
+        with joined(scores, pool) as together:
+            ranking = rank(together, relevance, strata=strata, **counting)  # type: ignore[arg-type]
     units = units_of(protocol, query).names
     return _swept(ranking, protocol, units, options, name or loaded.gallery.source.name)
 
@@ -304,106 +309,14 @@ def _strata(base: int | npt.NDArray[np.str_], n_pool: int) -> npt.NDArray[np.str
     return np.concatenate([first, np.full(n_pool, DISTRACTORS)])
 
 
-def _with_pool(
-    protocol: Protocol,
-    query: Samples,
-    gallery: Samples,
-    relevance: Relevance,
-    pool: Pool,
-    inputs: Inputs,
-    pool_positives: PoolPositives,
-) -> Relevance:
-    """Return the relevance of gallery and pool together."""
-    whole = None
-    if pool.samples is not None:
-        try:
-            whole = judge(protocol, query, pool.after(gallery), truth=inputs.truth)
-        except ReidVprEvalError as error:
-            if relevance.wide is not None or pool_positives != "error":
-                raise
-            _check_labels(query, pool)
-            warnings.warn(
-                f"the rule does not fit the samples of the distractors ({error}): they are taken "
-                "as negatives of every query",
-                EvaluationWarning,
-                stacklevel=3,
-            )
-    if whole is None:
-        if relevance.wide is not None:
-            raise AlignmentError(
-                f"{protocol.name} ignores parts of the gallery by columns of it, and the "
-                "distractors have none: give them with samples"
-            )
-        junk = np.concatenate([relevance.ignored_gallery, np.zeros(pool.n, bool)])
-        return replace(relevance, n_gallery=gallery.n + pool.n, ignored_gallery=junk)
-    inside = (whole.item >= gallery.n) & (whole.role == POSITIVE)
-    if inside.any() and pool_positives == "error":
-        first = int(np.flatnonzero(inside)[0])
-        asking = int(whole.query_of_pair()[first])
-        of_pool = np.unique(whole.item[inside])
-        raise AlignmentError(
-            f"{len(of_pool)} rows of the pool are right answers to queries (the first: pool row "
-            f"{int(whole.item[first]) - gallery.n} for query {asking}"
-            f"{_label_of(query, asking)}), so they are no distractors: take them out, or say what "
-            "they are, --pool-positives keep (positives that are in the gallery at every size) or "
-            "ignore"
-        )
-    if pool_positives == "ignore":
-        whole = replace(whole, role=np.where(inside, IGNORED, whole.role).astype(np.int8))
-    return whole
-
-
-def _label_of(query: Samples, row: int) -> str:
-    return f" of label {query.values('label')[row]}" if "label" in query else ""
-
-
-def _check_labels(query: Samples, pool: Pool) -> None:
-    """Refuse pool items that carry a query's label, where labels are all that is known."""
-    samples = pool.samples
-    if samples is None or "label" not in samples or "label" not in query:
-        return
-    shared = np.flatnonzero(np.isin(samples.values("label"), query.values("label")))
-    if len(shared):
-        raise AlignmentError(
-            f"{len(shared)} rows of the pool carry the label of a query (the first: pool row "
-            f"{int(shared[0])}, label {samples.values('label')[shared[0]]}), so they are no "
-            "distractors: take them out"
-        )
-
-
-@contextmanager
-def _joined(scores: Embeddings, pool: Pool) -> Iterator[Embeddings]:
-    """Give the gallery and the pool as one: in memory, or as files that are read in blocks."""
-    gallery: Vectors = scores.gallery
-    parts = [gallery, *pool.vectors]
-    if not any(isinstance(part, Shards) for part in parts):
-        yield Embeddings(scores.query, np.concatenate(parts), scores.metric)
-        return
-    kind = next(part.dtype for part in parts if isinstance(part, Shards))
-    with TemporaryDirectory(prefix="rve-sweep-") as folder:
-        files: list[str] = []
-        for number, part in enumerate(parts):
-            if isinstance(part, Shards) and _whole(part):
-                files += [file.path for file in part.files]
-                continue
-            path = Path(folder) / f"part{number}.npy"
-            block = part[:] if isinstance(part, Shards) else part
-            if not np.can_cast(block.dtype, kind, "same_kind") or block.dtype.itemsize > (
-                kind.itemsize
-            ):
-                raise AlignmentError(
-                    f"the files of the pool hold {kind}, other vectors {block.dtype}: store both "
-                    "in one type"
-                )
-            np.save(path, block.astype(kind, copy=False))
-            files.append(str(path))
-        yield Embeddings(scores.query, Shards(files), scores.metric)
-
-
-def _whole(shards: Shards) -> bool:
-    """Tell whether these are all rows of their files, as they are."""
-    same_type = all(file.dtype == shards.dtype for file in shards.files)
-    return same_type and len(shards) == sum(file.rows for file in shards.files)
+def _dealt(
+    strata: npt.NDArray[np.str_] | None, parts: int, seed: int
+) -> npt.NDArray[np.str_] | None:
+    """Deal the rows of the pool into random parts, if there are enough of them."""
+    if strata is None:
+        return None
+    n = min(parts, int((strata == DISTRACTORS).sum()) // 2)
+    return strata if n < 2 else random_strata(strata, n, seed, of=[DISTRACTORS])
 
 
 def sweep_text(swept: Swept) -> str:

@@ -78,6 +78,10 @@ def sweep(
         list[str] | None,
         typer.Option(help="gallery rows of this label are the pool, such as 0000; repeatable"),
     ] = None,
+    parts: Annotated[
+        int, typer.Option(min=0, help="random parts that the pool is counted in, for the spread "
+                                      "over draws; 0 for none")
+    ] = 100,
     distance: Annotated[
         Metric | None, typer.Option("--distance", help="how features are compared")
     ] = None,
@@ -142,7 +146,7 @@ def sweep(
         with progress() as step:
             swept = [sweep_files(
                 load_protocol(sources[0]), inputs, options, distractors=distractors or (),
-                distractor_labels=distractor_label or (), expected=expected.value,
+                distractor_labels=distractor_label or (), expected=expected.value, parts=parts,
                 name=called[0] if called else "", memory=memory, workers=workers, progress=step,
             )]  # fmt: skip
     if format is TableFormat.table:
