@@ -468,11 +468,14 @@ def _descending_ids(gallery: Samples) -> npt.NDArray[np.int64]:
 
 
 def _inputs(query: Samples, gallery: Samples, scores: Scores) -> dict[str, Any]:
+    ours, theirs = query.fingerprint(), gallery.fingerprint()
     inputs: dict[str, Any] = {
-        "query": query.fingerprint(),
-        "gallery": gallery.fingerprint(),
-        "query_in_any_order": query.fingerprint(ordered=False),
-        "gallery_in_any_order": gallery.fingerprint(ordered=False),
+        "query": ours,
+        "gallery": theirs,
+        "query_in_any_order": ours if query.is_in_order else query.fingerprint(ordered=False),
+        "gallery_in_any_order": (
+            theirs if gallery.is_in_order else gallery.fingerprint(ordered=False)
+        ),
         "scores_fingerprint": scores.fingerprint(),
         "scores": {
             "matrix": "a matrix of similarities" if getattr(scores, "higher_is_better", True)

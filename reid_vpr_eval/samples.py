@@ -167,6 +167,11 @@ class Samples:
         return self._values.get("id")
 
     @property
+    def is_in_order(self) -> bool:
+        """Whether rows stand in the order of their ids; true where they have none."""
+        return self.ids is None or not (self.ids[1:] < self.ids[:-1]).any()
+
+    @property
     def names(self) -> npt.NDArray[Any] | None:
         """What rows are called in tables: their ids, else their paths if these are unique."""
         paths = self._values.get("path")
@@ -228,9 +233,8 @@ class Samples:
         >>> one.fingerprint(ordered=False) == one.take([1, 0]).fingerprint(ordered=False)
         True
         """
-        ids = self._values.get("id")
-        if not ordered and ids is not None and (ids[1:] < ids[:-1]).any():
-            return self.take(np.argsort(ids)).fingerprint()
+        if not ordered and not self.is_in_order and self.ids is not None:
+            return self.take(np.argsort(self.ids)).fingerprint()
         digest = hashlib.sha256()
         for name in self.column_names:
             column = self._values[name]

@@ -536,6 +536,25 @@ def test_means_over_draws_are_set_beside_each_other_and_not_tested() -> None:
     json.dumps(found.document(), allow_nan=False)
 
 
+def test_an_expectation_over_draws_is_not_tested_either() -> None:
+    from reid_vpr_eval.protocol import DrawTable
+
+    draw = DrawTable(per=["label"], n=1, method="exact")
+    drawn = rve.load_protocol("labels").model_copy(update={"draw": draw})
+    drawn = drawn.model_copy(update={
+        "report": drawn.report.model_copy(update={"metrics": ["CMC@1"]})
+    })  # fmt: skip
+    found = rve.compare([model(seed, 1.0, protocol=drawn) for seed in (1, 2)])
+    assert found.differences[0].p is None
+    assert found.value("run 1").sd_draws is None
+    assert "nothing is tested" in " ".join(str(found).split())
+
+
+def test_a_model_of_runs_that_differ_is_refused(runs: list[rve.Result]) -> None:
+    with pytest.raises(AlignmentError, match=r"b, run 2"):
+        rve.compare({"a": runs[0], "b": [runs[1], model(2, n_query=50)]})
+
+
 def test_saved_files_are_the_same_bytes(found: Comparison, tmp_path: Path) -> None:
     found.save(tmp_path / "one")
     found.save(tmp_path / "two")

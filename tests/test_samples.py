@@ -336,3 +336,16 @@ def test_samples_say_what_they_are() -> None:
     assert 5 not in table()
     with pytest.raises(FormatError, match=r"no column 'label'.*have: none"):
         Samples({}).values("label")
+
+
+def test_a_fingerprint_in_any_order_needs_ids() -> None:
+    samples = Samples.from_columns(id=["b", "c", "a"], label=[1, 2, 3])
+    back = samples.take([2, 1, 0])
+    assert samples.fingerprint() != back.fingerprint()
+    assert samples.fingerprint(ordered=False) == back.fingerprint(ordered=False)
+    assert back.take([0, 2, 1]).is_in_order
+    other = Samples.from_columns(id=["a", "b", "c"], label=[1, 2, 3])
+    assert other.fingerprint(ordered=False) != samples.fingerprint(ordered=False)
+    bare = samples.without(["id"])
+    assert bare.fingerprint(ordered=False) == bare.fingerprint()
+    assert bare.take([2, 1, 0]).fingerprint(ordered=False) != bare.fingerprint(ordered=False)

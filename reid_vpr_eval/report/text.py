@@ -10,7 +10,7 @@ from reid_vpr_eval.metrics import parse
 from reid_vpr_eval.result import Result
 from reid_vpr_eval.summary import interval_lines, shown, shown_interval, spelled
 
-__all__ = ["FORMATS", "hit_rates", "render", "reported"]
+__all__ = ["FORMATS", "escaped", "hit_rates", "render", "reported"]
 
 _CUTS = (1, 5, 10, 20)
 _LATEX = {
@@ -96,14 +96,14 @@ def _tsv(result: Result) -> str:
 
 def _latex(result: Result) -> str:
     protocol = result.protocol
-    names = [_escaped(spelled(name, protocol)) for name in reported(result)]
+    names = [escaped(spelled(name, protocol)) for name in reported(result)]
     values = [shown(name, value) for name, value in reported(result).items()]
     lines = [
         rf"\begin{{tabular}}{{l{'r' * len(names)}}}",
         r"\toprule",
         " & ".join(["Protocol", *names]) + r" \\",
         r"\midrule",
-        " & ".join([_escaped(protocol.title or protocol.name), *values]) + r" \\",
+        " & ".join([escaped(protocol.title or protocol.name), *values]) + r" \\",
         *_latex_intervals(result),
         r"\bottomrule",
         r"\end{tabular}",
@@ -120,7 +120,8 @@ def _latex_intervals(result: Result) -> list[str]:
     return [f"{row} \\\\", *(f"% {line}" for line in interval_lines(result))]
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """Return a text in one line that LaTeX prints as it is."""
     return "".join(_LATEX.get(letter, letter) for letter in " ".join(text.split()))
 
 

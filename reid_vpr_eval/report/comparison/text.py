@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from reid_vpr_eval.errors import FormatError
 from reid_vpr_eval.metrics import parse
-from reid_vpr_eval.report.text import _escaped as escaped
+from reid_vpr_eval.report.text import escaped
 from reid_vpr_eval.studies.comparison import Comparison, RunValue
 from reid_vpr_eval.studies.comparison.text import Table, difference_table, run_table, tested
 from reid_vpr_eval.summary import shown, spelled

@@ -142,7 +142,7 @@ def _numbers(table: pd.DataFrame, column: str, name: MetricName) -> Floats:
     if column not in table:
         raise NotCountedError(f"its table of queries has no column {column!r}, so {name} {_NEEDS}")
     try:
-        values = np.asarray(table[column].replace("", np.nan), np.float64)
+        values = np.asarray(table[column], np.float64)
     except ValueError:
         raise FormatError(f"column {column!r} of the table of queries holds no numbers") from None
     if not len(values) or np.isnan(values).all():
