@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pytest
 
 import reid_vpr_eval as rve
+from reid_vpr_eval.ranking.sources.features import FeatureSource
 from reid_vpr_eval.ranking.tiles import TileCounter
 from test_engine import same
 
@@ -72,6 +73,29 @@ def test_a_square_counts_like_two_sides(
     assert np.array_equal(one.top_score, two.top_score)
 
 
+@pytest.mark.parametrize("metric", ["cosine", "dot", "sqeuclidean"])
+def test_a_judged_pair_is_scored_in_one_direction(
+    metric: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other direction has the same bits, also where pairs are scored in parts."""
+    features, relevance = vectors("random", metric), labels()
+    two = rve.rank(rve.Embeddings(features, features.copy(), metric), relevance)
+    seen: list[tuple[int, int]] = []
+    pairs = FeatureSource.pairs
+
+    def spy(self: FeatureSource, query: Any, item: Any, workers: int = 1) -> Any:
+        seen.extend(zip(query.tolist(), item.tolist(), strict=True))
+        return pairs(self, query, item, workers)
+
+    monkeypatch.setattr(FeatureSource, "pairs", spy)
+    monkeypatch.setattr("reid_vpr_eval.ranking.running._WORK_OF_PIECE", 1000)
+    one = rve.rank(rve.Embeddings(features, features, metric), relevance)
+    same(one, two)
+    assert len(set(seen)) == len(seen)
+    assert all(query <= item for query, item in seen)
+    assert len(seen) == np.count_nonzero(one.query_of_pair <= one.item)
+
+
 @pytest.mark.parametrize("options", [{"strata": np.arange(N) % 2}, {"pairs_kept": 5},
                                      {"gallery_slice": (0, N - 1)}])  # fmt: skip
 def test_what_is_no_square_is_counted_as_two_sides(
@@ -118,6 +142,33 @@ def test_products_in_float64_settle_many_doubts(
     decided, undecided = np.sum(settled, axis=0)
     assert decided > 0
     assert undecided > 0  # exact duplicates tie, which no product decides
+
+
+@pytest.mark.parametrize("square", [True, False])
+@pytest.mark.parametrize("metric", ["cosine", "sqeuclidean"])
+def test_products_in_pieces_are_made_where_many_are_in_doubt(
+    metric: str, square: bool, monkeypatch: pytest.MonkeyPatch, kernels: str,
+    squares: list[tuple[int, int]],
+) -> None:  # fmt: skip
+    features, relevance = vectors("near", metric), labels("few")
+    gallery = features if square else features.copy()
+    plain = rve.rank(rve.Embeddings(features, gallery, metric), relevance, **SMALL)
+    name = "plain" if kernels == "numpy" else "compiled"
+    monkeypatch.setattr(f"reid_vpr_eval.ranking.kernels.{name}.SHARE_FOR_CARE", 0.0)
+    monkeypatch.setattr("reid_vpr_eval.ranking.sources.features._SMALLEST_PIECE", 2)
+    monkeypatch.setattr("reid_vpr_eval.ranking.schedule._COLUMNS", 27)
+    asked = []
+    tile = FeatureSource.tile
+
+    def spy(self: FeatureSource, *rest: Any, care: Any = 0) -> Any:
+        asked.append(care)
+        return tile(self, *rest, care=care)
+
+    monkeypatch.setattr(FeatureSource, "tile", spy)
+    same(plain, rve.rank(rve.Embeddings(features, gallery, metric), relevance, workers=1))
+    assert asked[0] == 0
+    assert 1 in asked
+    assert bool(squares) == square
 
 
 def test_memory_for_less_than_a_tile_is_refused() -> None:

@@ -475,7 +475,7 @@ def test_small_whole_numbers_need_no_band(kind: str, dim: int, exact: bool, metr
     ours, theirs = source.queries(slice(0, 5)), source.columns(slice(0, 60))
     row, column = (a.ravel() for a in np.indices((5, 60)))
     canonical = source.exactly(ours, theirs, row, column).reshape(5, 60)
-    tile, wide = source.tile(ours, theirs), source.tile(ours, theirs, double=True)
+    tile, wide = source.tile(ours, theirs), source.tile(ours, theirs, care=2)
     assert (not tile.row_margin.any()) == exact
     assert not wide.row_margin.any()
     assert np.array_equal(wide.scores, canonical)
@@ -484,13 +484,16 @@ def test_small_whole_numbers_need_no_band(kind: str, dim: int, exact: bool, metr
 
 @pytest.mark.parametrize("metric", PRODUCTS)
 @pytest.mark.parametrize("kind", ["float32", "float64"])
-@pytest.mark.parametrize("double", [False, True])
-def test_no_score_of_a_tile_leaves_its_band(metric: str, kind: str, double: bool) -> None:
+@pytest.mark.parametrize("care", [0, 1, 2])
+def test_no_score_of_a_tile_leaves_its_band(
+    metric: str, kind: str, care: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """From the last bits to the largest, on both sides apart, near and far."""
     rng = np.random.default_rng(0)
     edges = {"float32": (-149, -140, -127, -75, -63, 0, 50),
              "float64": (-1074, -1060, -537, -511, 0, 400)}[kind]  # fmt: skip
-    for dim in (1, 2, 5, 64, 700):
+    monkeypatch.setattr("reid_vpr_eval.ranking.sources.features._SMALLEST_PIECE", 3)
+    for dim in (1, 2, 5, 6, 64, 700):
         base = rng.normal(size=(12, dim))
         base[3:6] = base[2] * (1 + 1e-7 * rng.normal(size=(3, 1)))
         base[6:8] = 1
@@ -504,12 +507,29 @@ def test_no_score_of_a_tile_leaves_its_band(metric: str, kind: str, double: bool
         row, column = (a.ravel() for a in np.indices((n, n)))
         for block in (slice(0, n), *(slice(12 * k, 12 * k + 12) for k in range(len(edges)))):
             theirs = source.columns(block)
-            tile = source.tile(ours, theirs, double=double)
+            tile = source.tile(ours, theirs, care=care)
             inside = column < tile.scores.shape[1]
             exact = source.exactly(ours, theirs, row[inside], column[inside])
             off = np.abs(tile.scores.astype(float) - exact.reshape(tile.scores.shape))
             assert (off <= tile.row_margin[:, None]).all()
             assert (off <= tile.column_margin).all()
+
+
+@pytest.mark.parametrize("metric", PRODUCTS)
+def test_pieces_of_a_product_have_the_smaller_band(metric: str) -> None:
+    """Products of one sign, whose sums err most."""
+    rng = np.random.default_rng(0)
+    query, gallery = ((1 + rng.random((n, 2048))).astype(np.float32) for n in (4, 30))
+    source = source_of(rve.Embeddings(query, gallery, metric))
+    ours, theirs = source.queries(slice(0, 4)), source.columns(slice(0, 30))
+    whole, fine = (source.tile(ours, theirs, care=care) for care in (0, 1))
+    row, column = (a.ravel() for a in np.indices((4, 30)))
+    exact = source.exactly(ours, theirs, row, column).reshape(4, 30)
+    assert (fine.row_margin < whole.row_margin / 5).all()
+    assert (np.abs(fine.scores.astype(float) - exact) <= fine.row_margin[:, None]).all()
+    assert fine.row_margin.max() < 2 * 264 * 2.0**-24 * float(
+        2 * np.linalg.norm(query, axis=1).max() * np.linalg.norm(gallery, axis=1).max()
+    )
 
 
 @pytest.mark.parametrize("metric", ["dot", "sqeuclidean"])

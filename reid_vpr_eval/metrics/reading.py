@@ -202,10 +202,11 @@ def _assemble(
     start = np.flatnonzero(first)
     number = np.cumsum(first) - 1
     right = np.bincount(number[positive], minlength=len(start))
-    judged = np.diff([*start, len(query)])
-    earlier = start - np.searchsorted(query, query[start])
+    judged = np.diff(start, append=len(query))
+    own = query[start]
+    earlier = start - np.searchsorted(query, np.arange(n_query))[own]
     running = np.concatenate([[0], np.cumsum(right)])[:-1]
-    right_before = running - running[np.searchsorted(query[start], query[start])]
+    right_before = running - running[np.searchsorted(own, np.arange(n_query))[own]]
     keep = right > 0
     if only_first:
         keep &= right_before == 0
@@ -222,7 +223,7 @@ def _assemble(
         n_positive=n_positive,
         n_missing=np.zeros(n_query, np.int64),
         size=unjudged + np.bincount(query, minlength=n_query),
-        query=query[start][keep],
+        query=own[keep],
         before=(above[start] + earlier)[keep],
         items=(tied[start] + judged)[keep],
         right=right[keep],

@@ -261,7 +261,7 @@ class _Part:
         place, open_ = self._sure(bisect, tile, row, column, start, end)
         crowded = np.count_nonzero(open_) > source.kernels.SHARE_FOR_DOUBLE * tile.scores.size
         if crowded and not source.exact and tile.scores.dtype != np.float64:
-            wide = source.tile(ours, theirs, double=True)
+            wide = source.tile(ours, theirs, care=2)
             left = np.flatnonzero(open_)
             place[left], open_[left] = self._sure(bisect, wide, row[left], column[left],
                                                   start[left], end[left])  # fmt: skip

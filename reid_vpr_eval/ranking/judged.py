@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +21,7 @@ _LONG_LISTS = 50
 __all__ = ["Groups", "Judged", "join", "order_of"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Judged:
     """All judged pairs by query and gallery position, with the roles of the relevance."""
 
@@ -29,19 +31,25 @@ class Judged:
     role: npt.NDArray[np.int8]
     grade: npt.NDArray[np.float64]
 
-    @property
-    def symmetric(self) -> bool:
-        """Whether with every pair (i, j) the pair (j, i) is judged, of the same items."""
+    def __getstate__(self) -> dict[str, Any]:
+        """Send only what was given."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @cached_property
+    def mirrored(self) -> npt.NDArray[np.int64] | None:
+        """The place of the pair (j, i) for each pair (i, j), of the same items.
+
+        None if some pair is judged in one direction only.
+        """
         n = len(self.offsets) - 1
         if not np.array_equal(np.bincount(self.item, minlength=n), np.diff(self.offsets)):
-            return False
+            return None
         from scipy.sparse import csr_array
 
-        ones = np.ones(len(self.item), np.int8)
-        other = csr_array((ones, self.item, self.offsets), shape=(n, n)).tocsc()
-        return np.array_equal(other.indptr, self.offsets) and np.array_equal(
-            other.indices, self.item
-        )
+        number = np.arange(len(self.item), dtype=np.int64)
+        other = csr_array((number, self.item, self.offsets), shape=(n, n)).tocsc()
+        same = np.array_equal(other.indptr, self.offsets)
+        return other.data if same and np.array_equal(other.indices, self.item) else None
 
     def among(
         self, columns: npt.NDArray[np.int64]

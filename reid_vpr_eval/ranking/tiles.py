@@ -136,6 +136,7 @@ class TileCounter:
         self._source, self._groups, self._counter = source, groups, counter
         self._asking = asking
         self._offsets, self._place = judged.among(columns)
+        self._care: Literal[0, 1] = 0
         self._lines = [Lines(groups, block, counter, source.kernels) for block in blocks]
 
     def prepare(self, number: int) -> Any:
@@ -147,7 +148,7 @@ class TileCounter:
     ) -> None:
         """Count some prepared gallery rows for all prepared blocks of queries."""
         for lines, ours in zip(self._lines, blocks, strict=True):
-            found = self._source.tile(ours, theirs, buffer)
+            found = self._source.tile(ours, theirs, buffer, care=self._care)
             found.scores[self._judged_in(lines.queries, tile)] = -np.inf
             if self._counter.pairs_kept:
                 self._offer_negatives(tile, lines.queries, found)
@@ -162,7 +163,7 @@ class TileCounter:
         """
         ours, theirs = self._lines[one], self._lines[other]
         tiles = [_one_stratum(lines.queries) for lines in (ours, theirs)]
-        found = self._source.tile(blocks[one], blocks[other], buffer)
+        found = self._source.tile(blocks[one], blocks[other], buffer, care=self._care)
         found.scores[self._judged_in(ours.queries, tiles[1])] = -np.inf
         self._count_lines(ours, tiles[1], blocks[one], blocks[other], found, 0)
         if one != other:
@@ -174,13 +175,16 @@ class TileCounter:
     ) -> None:  # fmt: skip
         """Count a tile for the queries on one of its axes, the items are on the other."""
         margin = found.column_margin if axis else found.row_margin
+        kernels = self._source.kernels
 
         def resolve(row: Ints, column: Ints) -> tuple[Ints, Ints, Floats, Ints]:
             line, place = (column, row) if axis else (row, column)
             query, item, stratum = (
                 line + lines.queries.start, tile.items[place], tile.stratum_of(place)
             )  # fmt: skip
-            crowded = len(row) > self._source.kernels.SHARE_FOR_DOUBLE * found.scores.size
+            if len(row) * self._source.dim > kernels.SHARE_FOR_CARE * found.scores.size:
+                self._care = 1  # from the next tile on
+            crowded = len(row) > kernels.SHARE_FOR_DOUBLE * found.scores.size
             if crowded and not self._source.exact and found.scores.dtype != np.float64:
                 open_ = self._settle(lines, stratum, ours, theirs, row, column, axis)
                 row, column, query, item, stratum = (
@@ -197,7 +201,7 @@ class TileCounter:
         axis: Literal[0, 1],
     ) -> npt.NDArray[np.bool_]:  # fmt: skip
         """Count what a product in float64 decides; return what is in doubt still."""
-        wide = self._source.tile(ours, theirs, double=True)
+        wide = self._source.tile(ours, theirs, care=2)
         value = wide.scores[row, column]
         line = column if axis else row
         margin = (wide.column_margin if axis else wide.row_margin)[line]

@@ -88,7 +88,11 @@ class Task:
     # Phase 1
 
     def judged_scores(self, part: Part | None = None) -> Floats:
-        """Return the canonical score of each judged pair, or of those with items in a slice."""
+        """Return the canonical score of each judged pair, or of those with items in a slice.
+
+        Where the pair (i, j) tells the score of (j, i), only one of the two is scored; `scored`
+        fills in the other.
+        """
         query, item = self.judged.query, self.judged.item
         if part is not None:
             inside = (item >= part[0]) & (item < part[1])
@@ -96,6 +100,11 @@ class Task:
         if self.source is None:
             assert isinstance(self.scores, RankedLists)  # noqa: S101 (narrows the type)
             return found_scores(self.scores, self.judged)
+        if self._mirror is not None:
+            score = np.zeros(len(query))
+            told = query <= item
+            score[told] = self.source.pairs(query[told], item[told], self.sizes.workers)
+            return score
         score = self.source.pairs(query, item, self.sizes.workers)
         if self.lost is not None:
             score[self.lost[query]] = -np.inf
@@ -103,7 +112,18 @@ class Task:
 
     def scored(self, score: Floats | None = None) -> Task:
         """Return the task with the scores of phase 1, computed here unless given."""
-        return replace(self, score=self.judged_scores() if score is None else score)
+        score = self.judged_scores() if score is None else score
+        if self._mirror is not None:
+            other = np.flatnonzero(self.judged.query > self.judged.item)
+            score[other] = score[self._mirror[other]]
+        return replace(self, score=score)
+
+    @cached_property
+    def _mirror(self) -> Ints | None:
+        """Where the mirrored judged pairs are, if they have the same scores."""
+        if self.source is None or not self.source.symmetric or self.lost is not None:
+            return None
+        return self.judged.mirrored
 
     # What follows from the scores
 
@@ -223,7 +243,7 @@ class Task:
             self.source is not None and self.source.symmetric
             and len(columns) == self.scores.n_query and len(self.layout.names) == 1
             and not self.pairs_kept and len(columns) > self.sizes.square
-            and self.judged.symmetric
+            and self.judged.mirrored is not None
         )  # fmt: skip
 
     def _best_items(self, counter: Counter) -> dict[str, Any]:

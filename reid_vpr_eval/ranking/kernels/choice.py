@@ -32,9 +32,13 @@ class Kernels(Protocol):
     SHARE_FOR_DOUBLE : float
         The share of a tile in doubt above which a product in float64 costs less than
         canonical scores.
+    SHARE_FOR_CARE : float
+        The share of a tile in doubt, times the components of a vector, above which smaller
+        margins cost less.
     """
 
     SHARE_FOR_DOUBLE: float
+    SHARE_FOR_CARE: float
 
     def lengths(self, vectors: Array, /) -> npt.NDArray[np.float64]:
         """Return the canonical Euclidean length of each vector."""

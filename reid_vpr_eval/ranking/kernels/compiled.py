@@ -20,9 +20,10 @@ Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
 
 SHARE_FOR_DOUBLE = 0.3
+SHARE_FOR_CARE = 16.0
 _FIRST_GUESS = 1 << 14
 _MANY = 12  # thresholds of a line from which on a table of buckets helps
-_BUCKETS = 4  # for each threshold
+_BUCKETS = 16  # for each threshold, or fewer where lines are short
 _STRETCH = 64  # scores that are passed over at once if none of them counts
 
 compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
@@ -324,7 +325,7 @@ def _place_rows(
         if begin == end:
             continue
         many = end - begin >= _MANY
-        n_buckets = _BUCKETS * (end - begin)
+        n_buckets = max(min(_BUCKETS * (end - begin), scores.shape[1] // 4), 2)
         scale = _fill_table(table, n_buckets, low, begin, end) if many else -1.0
         for part in range(len(edges) - 1):
             for first in range(edges[part], edges[part + 1], _STRETCH):

@@ -22,6 +22,7 @@ Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
 
 SHARE_FOR_DOUBLE = 0.04
+SHARE_FOR_CARE = 2.0
 _SHARE_TO_SORT = 0.35
 _NARROW = 128  # columns of a part below which to sort it does not pay
 

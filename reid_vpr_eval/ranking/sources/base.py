@@ -8,7 +8,7 @@ both, larger is better. A new kind of scores is one class and one line of SOURCE
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +16,13 @@ import numpy.typing as npt
 from reid_vpr_eval.ranking.kernels import Kernels, kernels_for
 from reid_vpr_eval.scores import Scores
 
-__all__ = ["LAST", "Rows", "Source", "TileScores", "source_of"]
+__all__ = ["LAST", "Care", "Rows", "Source", "TileScores", "source_of"]
 
 Array: TypeAlias = npt.NDArray[Any]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Rows: TypeAlias = slice | Ints
+Care: TypeAlias = Literal[0, 1, 2]
 
 #: The score of a vector that cannot be scored: below all others, and finite.
 LAST = np.finfo(np.float64).min
@@ -91,11 +92,12 @@ class Source(Protocol):
         ...
 
     def tile(
-        self, ours: Any, theirs: Any, out: Array | None = None, *, double: bool = False
+        self, ours: Any, theirs: Any, out: Array | None = None, *, care: Care = 0
     ) -> TileScores:
         """Return the scores of prepared queries and items.
 
-        `out` (1-D) is memory that may be used for it; `double` asks for the smallest margins.
+        `out` (1-D) is memory that may be used for it. With more `care` the margins are smaller:
+        1 costs little more, 2 gives the smallest ones that there are.
         """
         ...
 

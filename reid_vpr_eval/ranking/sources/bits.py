@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.ranking.kernels import Kernels
-from reid_vpr_eval.ranking.sources.base import Array, Floats, Ints, Rows, TileScores
+from reid_vpr_eval.ranking.sources.base import Array, Care, Floats, Ints, Rows, TileScores
 from reid_vpr_eval.ranking.sources.vectors import SideName, VectorSource
 from reid_vpr_eval.scores import Embeddings
 
@@ -56,7 +56,7 @@ class BitSource(VectorSource):
         return out
 
     def tile(
-        self, ours: Words, theirs: Words, out: Array | None = None, *, double: bool = False
+        self, ours: Words, theirs: Words, out: Array | None = None, *, care: Care = 0
     ) -> TileScores:
         """Return the scores of prepared queries and items; the margins are zero."""
         shape = (len(ours), len(theirs))

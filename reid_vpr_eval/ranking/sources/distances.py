@@ -9,7 +9,7 @@ import numpy as np
 
 from reid_vpr_eval.errors import ScoreError
 from reid_vpr_eval.ranking.kernels import Kernels
-from reid_vpr_eval.ranking.sources.base import LAST, Array, Floats, Ints, Rows, TileScores
+from reid_vpr_eval.ranking.sources.base import LAST, Array, Care, Floats, Ints, Rows, TileScores
 from reid_vpr_eval.ranking.sources.vectors import SideName, VectorSource, names_of
 from reid_vpr_eval.scores import Embeddings
 
@@ -62,7 +62,7 @@ class DistanceSource(VectorSource):
         return out
 
     def tile(
-        self, ours: _Side, theirs: _Side, out: Array | None = None, *, double: bool = False
+        self, ours: _Side, theirs: _Side, out: Array | None = None, *, care: Care = 0
     ) -> TileScores:
         """Return the scores of prepared queries and items; the margins are zero."""
         scores = self._scores(ours.vectors, theirs.vectors)

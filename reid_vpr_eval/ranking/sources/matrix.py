@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from reid_vpr_eval.ranking.kernels import Kernels
-from reid_vpr_eval.ranking.sources.base import Array, Floats, Ints, Rows, TileScores
+from reid_vpr_eval.ranking.sources.base import Array, Care, Floats, Ints, Rows, TileScores
 from reid_vpr_eval.scores import ScoreMatrix
 
 __all__ = ["MatrixSource"]
@@ -41,7 +41,7 @@ class MatrixSource:
         return items
 
     def tile(
-        self, ours: slice, theirs: Rows, out: Array | None = None, *, double: bool = False
+        self, ours: slice, theirs: Rows, out: Array | None = None, *, care: Care = 0
     ) -> TileScores:
         """Return a tile of scores; its margins are zero."""
         part = self._matrix[ours][:, theirs]

@@ -10,7 +10,7 @@ import numpy as np
 
 from reid_vpr_eval.errors import ScoreError
 from reid_vpr_eval.ranking.kernels import Kernels
-from reid_vpr_eval.ranking.sources.base import Array, Floats, Ints, Rows, TileScores
+from reid_vpr_eval.ranking.sources.base import Array, Care, Floats, Ints, Rows, TileScores
 from reid_vpr_eval.relevance.pairs import ranges
 from reid_vpr_eval.scores import Embeddings
 
@@ -52,7 +52,7 @@ class VectorSource(ABC):
 
     @abstractmethod
     def tile(
-        self, ours: Any, theirs: Any, out: Array | None = None, *, double: bool = False
+        self, ours: Any, theirs: Any, out: Array | None = None, *, care: Care = 0
     ) -> TileScores:
         """Return the scores of prepared queries and items, and how far off they may be."""
 
