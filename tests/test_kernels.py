@@ -84,10 +84,10 @@ def literal_place(
     data=st.data(),
     axis=st.sampled_from([0, 1]),
     dtype=st.sampled_from([np.float32, np.float64]),
-    sort=st.booleans(),
+    at_once=st.sampled_from([1, 20, 1 << 16]),
 )  # fmt: skip
 def test_placing_equals_its_definition(
-    scores: npt.NDArray[Any], data: st.DataObject, axis: int, dtype: Any, sort: bool
+    scores: npt.NDArray[Any], data: st.DataObject, axis: int, dtype: Any, at_once: int
 ) -> None:
     n_lines = scores.shape[axis]
     sizes = data.draw(st.lists(st.sampled_from([0, 1, 2, 3, 14, 20]), min_size=n_lines,
@@ -103,8 +103,7 @@ def test_placing_equals_its_definition(
     low, high = threshold - dtype(width), threshold + dtype(width)
     bins, doubtful = literal_place(tile, low, high, start, axis)
     with pytest.MonkeyPatch.context() as patch:
-        share = -1.0 if sort else 2.0
-        patch.setattr("reid_vpr_eval.ranking.kernels.plain._SHARE_TO_SORT", share)
+        patch.setattr("reid_vpr_eval.ranking.kernels.plain._SCORES_AT_ONCE", at_once)
         for kernels in both():
             placed = kernels.place(tile, low, high, start, axis)  # type: ignore[arg-type]
             assert set(zip(placed.row.tolist(), placed.column.tolist(), strict=True)) == doubtful
@@ -114,10 +113,10 @@ def test_placing_equals_its_definition(
                 assert placed.bins[0][places].tolist() == bins[places]
 
 
-@pytest.mark.parametrize("sort", [False, True])
+@pytest.mark.parametrize("at_once", [700, 1 << 16])
 @pytest.mark.parametrize("n_thresholds", [0, 3, 16])
 def test_parts_of_a_tile_are_placed_like_tiles(
-    n_thresholds: int, sort: bool, monkeypatch: pytest.MonkeyPatch
+    n_thresholds: int, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(n_thresholds)
     tile = rng.integers(-20, 20, (5, 300)).astype(np.float32)
@@ -125,8 +124,7 @@ def test_parts_of_a_tile_are_placed_like_tiles(
     start = np.arange(6) * n_thresholds
     low = np.sort(rng.integers(-15, 15, (5, n_thresholds)), axis=1).ravel().astype(np.float32)
     high = low + np.float32(0.5)
-    monkeypatch.setattr("reid_vpr_eval.ranking.kernels.plain._SHARE_TO_SORT", -1 if sort else 2)
-    monkeypatch.setattr("reid_vpr_eval.ranking.kernels.plain._NARROW", 1)
+    monkeypatch.setattr("reid_vpr_eval.ranking.kernels.plain._SCORES_AT_ONCE", at_once)
     for kernels in both():
         placed = kernels.place(tile, low, high, start, 0, edges)
         assert len(placed.bins) == 4

@@ -325,7 +325,7 @@ def _place_rows(
         if begin == end:
             continue
         many = end - begin >= _MANY
-        n_buckets = max(min(_BUCKETS * (end - begin), scores.shape[1] // 4), 2)
+        n_buckets = max(min(_BUCKETS * (end - begin), 2 * scores.shape[1]), 2)
         scale = _fill_table(table, n_buckets, low, begin, end) if many else -1.0
         for part in range(len(edges) - 1):
             for first in range(edges[part], edges[part + 1], _STRETCH):

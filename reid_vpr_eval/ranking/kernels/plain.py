@@ -8,7 +8,6 @@ one below `low` surely below, and one in between is in doubt.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -23,8 +22,9 @@ Ints = npt.NDArray[np.int64]
 
 SHARE_FOR_DOUBLE = 0.04
 SHARE_FOR_CARE = 2.0
-_SHARE_TO_SORT = 0.35
-_NARROW = 128  # columns of a part below which to sort it does not pay
+_SCORES_AT_ONCE = 1 << 16  # what is found among them stays in the cache
+_MANY = 12  # thresholds of a line from which on lines are better read one after the other
+_BUCKETS = 8  # for each threshold
 
 lengths = canonical.norms
 unit = canonical.unit
@@ -88,69 +88,74 @@ def place(
     Where lines are rows, columns between two of the `edges` (n_parts + 1,) are a part.
     """
     n_lines = len(start) - 1
-    bounds = np.array([0, scores.shape[1]]) if edges is None else edges
+    if axis == 1 and len(low) >= _MANY * n_lines:
+        placed = place(np.ascontiguousarray(scores.T), low, high, start)
+        return Placed(placed.bins, placed.column, placed.row)
+    n_parts = 1 if edges is None else len(edges) - 1
+    bins = np.zeros((n_parts, len(low) + n_lines), np.int64)
+    if not len(low):
+        return Placed(bins, np.empty(0, np.int64), np.empty(0, np.int64))
     lowest = np.full(n_lines, np.inf, low.dtype)
     has = np.flatnonzero(np.diff(start))
     lowest[has] = low[start[has]]
-    passing = scores >= (lowest[:, None] if axis == 0 else lowest)
-    wide = scores.size > _NARROW * len(bounds) * n_lines
-    if wide and np.count_nonzero(passing) > _SHARE_TO_SORT * passing.size:
-        lines = scores if axis == 0 else np.ascontiguousarray(scores.T)
-        return _place_sorted(lines, passing, low, high, start, axis, bounds)
-    row, column = np.divmod(np.flatnonzero(passing), scores.shape[1])
-    line = row if axis == 0 else column
-    value = scores[row, column]
-    above = np.searchsorted(_keys(np.repeat(np.arange(n_lines), np.diff(start)), low),
-                            _keys(line, value), side="right")  # fmt: skip
-    doubtful = high[np.maximum(above - 1, 0)] >= value
-    bin_ = above + line
-    n_parts, n_bins = len(bounds) - 1, len(low) + n_lines
-    if n_parts > 1:
-        bin_ += (np.repeat(np.arange(n_parts), np.diff(bounds)) * n_bins)[column]
-    bins = np.bincount(bin_[~doubtful], minlength=n_parts * n_bins).reshape(n_parts, n_bins)
-    return Placed(bins, row[doubtful], column[doubtful])
+    part = None if edges is None else np.repeat(np.arange(n_parts), np.diff(edges))
+    rows, columns = [], []
+    step = max(1, _SCORES_AT_ONCE // scores.shape[1]) if axis == 0 else len(scores)
+    for begin in range(0, len(scores), step):
+        block = scores[begin : begin + step]
+        lines = slice(begin, begin + len(block)) if axis == 0 else slice(0, n_lines)
+        passing = block >= (lowest[lines, None] if axis == 0 else lowest)
+        found = np.flatnonzero(passing)
+        row = np.repeat(np.arange(len(block)), np.count_nonzero(passing, axis=1))
+        column = found - row * scores.shape[1]
+        line, value = row if axis == 0 else column, block.ravel()[found]
+        own = slice(start[lines.start], start[lines.stop])
+        above = _above(low[own], start[lines.start : lines.stop + 1] - own.start, line, value)
+        doubtful = high[own][above - 1] >= value
+        sure = ~doubtful
+        bin_ = (above + line)[sure]
+        mine = bins[:, own.start + lines.start : own.stop + lines.stop]
+        if part is not None:
+            bin_ += part[column[sure]] * mine.shape[1]
+        mine += np.bincount(bin_, minlength=mine.size).reshape(mine.shape)
+        rows.append(row[doubtful] + begin)
+        columns.append(column[doubtful])
+    return Placed(bins, np.concatenate(rows), np.concatenate(columns))
 
 
-def _keys(line: Ints, value: Array) -> Array:
-    """Return numbers that are in the order of (line, value), for float32 and float64."""
-    if value.dtype != np.float32:
-        pairs = np.empty(len(value), np.dtype([("line", np.int64), ("value", np.float64)]))
-        pairs["line"], pairs["value"] = line, value
-        return pairs
-    bits = (value + np.float32(0)).view(np.uint32)  # adding 0 makes -0 equal to 0
-    negative = bits >> np.uint32(31) != 0
-    ordered = np.where(negative, ~bits, bits | np.uint32(1 << 31))
-    return (line.astype(np.uint64) << np.uint64(32)) | ordered
+def _above(low: Array, start: Ints, line: Ints, value: Array) -> Ints:
+    """Return, for values of some lines, the first bound of the line that is above the value.
 
+    Bounds are looked up in even buckets between the first and the last of a line. The bucket of
+    a number rises with it, whatever is rounded, so that bounds in lower buckets are below a value
+    and those in higher ones above it; only those in its own bucket are compared.
+    """
+    if not len(value):
+        return np.empty(0, np.int64)
+    size = np.diff(start)
+    n_buckets = _BUCKETS * size + 1
+    offset = np.r_[0, np.cumsum(n_buckets + 1)]
+    last = len(low) - 1
+    floor = low[np.minimum(start[:-1], last)].astype(np.float64)
+    with np.errstate(all="ignore"):  # lines whose bounds are too near or too far have one bucket
+        scale = _BUCKETS * size / (low[np.minimum(start[1:] - 1, last)] - floor)
+        scale[~((scale > 0) & (scale < np.inf))] = np.inf
 
-def _place_sorted(
-    lines: Array, passing: Array, low: Array, high: Array, start: Ints, axis: Literal[0, 1],
-    edges: Ints,
-) -> Placed:  # fmt: skip
-    """Place scores by sorting each line: better where many are above some threshold."""
-    bins = np.zeros((len(edges) - 1, len(low) + len(lines)), np.int64)
-    rows, columns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    some = np.flatnonzero(passing.any(axis=1 - axis))
-    parts = [(0, slice(None))]
-    if len(edges) > 2:
-        parts = [(k, slice(*cut)) for k, cut in enumerate(pairwise(edges.tolist()))]
-    for line in some.tolist():
-        group = slice(start[line], start[line + 1])
-        place = slice(group.start + line + 1, group.stop + line + 1)
-        in_doubt = 0
-        for part, columns_of in parts:
-            ascending = np.sort(lines[line, columns_of])
-            surely = len(ascending) - ascending.searchsorted(high[group], side="right")
-            perhaps = len(ascending) - ascending.searchsorted(low[group], side="left")
-            inside = np.maximum(surely - np.append(perhaps[1:], 0), 0)
-            bins[part, place] = inside
-            in_doubt += perhaps[0] - inside.sum()
-        if in_doubt:
-            value = lines[line]
-            found = np.flatnonzero(value >= low[group.start])
-            above = low[group].searchsorted(value[found], side="right")
-            found = found[high[group][above - 1] >= value[found]]
-            rows.append(np.full(len(found), line))
-            columns.append(found)
-    row, column = np.concatenate(rows), np.concatenate(columns)
-    return Placed(bins, row, column) if axis == 0 else Placed(bins, column, row)
+        def bucket_of(number: Array, of: Ints) -> Ints:
+            place = (number - floor[of]) * scale[of]
+            np.fmin(place, (n_buckets - 1)[of], out=place)
+            return np.asarray(place.astype(np.int64) + offset[of])
+
+        held = np.bincount(bucket_of(low, np.repeat(np.arange(len(size)), size)),
+                           minlength=int(offset[-1]))  # fmt: skip
+        before = np.r_[0, np.cumsum(held)]
+        bucket = bucket_of(value, line)
+    first, end = before[bucket], before[bucket + 1]
+    open_ = np.flatnonzero(end > first)
+    while len(open_):
+        middle = (first[open_] + end[open_]) // 2
+        reached = low[middle] <= value[open_]
+        first[open_[reached]] = middle[reached] + 1
+        end[open_[~reached]] = middle[~reached]
+        open_ = open_[end[open_] > first[open_]]
+    return np.asarray(first)
