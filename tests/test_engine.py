@@ -15,6 +15,7 @@ import oracles
 import reid_vpr_eval as rve
 from reid_vpr_eval.metrics import METRICS
 from reid_vpr_eval.metrics.compute import TIES
+from reid_vpr_eval.ranking.tiles import downwards, widened
 
 pytestmark = pytest.mark.usefixtures("kernels")
 
@@ -347,6 +348,26 @@ def test_ties_in_hundreds_of_strata_are_counted_apart() -> None:
                             & (np.arange(400) < item))):  # fmt: skip
             literal = np.bincount(ranking.row_stratum[mask & free], minlength=len(ranking.strata))
             assert np.array_equal(getattr(ranking, name)[pair], literal), name
+
+
+def test_bounds_are_rounded_outwards() -> None:
+    rng = np.random.default_rng(0)
+    ends = np.finfo(np.float32)
+    single = np.concatenate([rng.normal(size=500), np.ldexp(1.0, np.arange(-149, 128)),
+                             [0.0, float(ends.max), float(ends.tiny)]])  # fmt: skip
+    single = np.concatenate([single, -single]).astype(np.float32).astype(np.float64)
+    values = np.concatenate([single, single * (1 + 2.0**-50), single * (1 - 2.0**-25),
+                             np.nextafter(single, np.inf), [1e300, -1e300],
+                             [np.finfo(np.float64).max, np.finfo(np.float64).min],
+                             [2.0**-160, -(2.0**-160)]])  # fmt: skip
+    low = widened(values, np.float32).astype(np.float64)
+    assert (low <= values).all()
+    inside = np.abs(values) < float(ends.max) * (1 - 1e-6)
+    far = np.abs(values) * 2.0**-21 + 2.0**-146
+    assert (values - low <= far)[inside].all()
+    exact = downwards(values, np.float32).astype(np.float64)
+    assert (exact <= values).all()
+    assert (low <= exact).all()
 
 
 def test_keep_first_counts_what_cmc_needs() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -198,31 +199,40 @@ def _assemble(
     only_first: bool = False,
 ) -> Reading:
     """Put judged items, in rank order query by query, into tie groups with the unjudged ones."""
+    size = np.bincount(query, minlength=n_query)
+    offset = np.cumsum(size) - size
     first = _changes(query, group)
     start = np.flatnonzero(first)
-    number = np.cumsum(first) - 1
-    right = np.bincount(number[positive], minlength=len(start))
-    judged = np.diff(start, append=len(query))
     own = query[start]
-    earlier = start - np.searchsorted(query, np.arange(n_query))[own]
-    running = np.concatenate([[0], np.cumsum(right)])[:-1]
-    right_before = running - running[np.searchsorted(own, np.arange(n_query))[own]]
-    keep = right > 0
+    earlier = start - offset[own]
+    if len(start) == len(query):  # each item is a group of its own
+        number: Any = slice(None)
+        right = positive.astype(np.int64)
+    else:
+        number = np.cumsum(first) - 1
+        right = np.bincount(number[positive], minlength=len(start))
+    judged = np.diff(start, append=len(query))
+    right_before = np.cumsum(right) - right
+    groups = np.bincount(own, minlength=n_query)
+    has = np.flatnonzero(groups)
+    right_before -= np.repeat(right_before[(np.cumsum(groups) - groups)[has]], groups[has])
+    keep: Any = right > 0
     if only_first:
         keep &= right_before == 0
-    within = np.arange(len(query)) - start[number]
     rank = above + earlier[number] + 1
+    within = np.arange(len(query)) - start[number]
     if backwards:
         rank += tied - tied_before + judged[number] - 1 - within
     else:
         rank += tied_before + within
-    kept = positive & keep[number]
-    n_positive = np.bincount(query[positive], minlength=n_query)
+    kept: Any = positive & keep[number]
+    if keep.all() and kept.all():  # nothing to leave out
+        keep = kept = slice(None)
     return Reading(
         n_query=n_query,
-        n_positive=n_positive,
+        n_positive=np.bincount(query[positive], minlength=n_query),
         n_missing=np.zeros(n_query, np.int64),
-        size=unjudged + np.bincount(query, minlength=n_query),
+        size=unjudged + size,
         query=own[keep],
         before=(above[start] + earlier)[keep],
         items=(tied[start] + judged)[keep],
