@@ -11,7 +11,15 @@ import numpy.typing as npt
 from reid_vpr_eval.errors import NotCountedError
 from reid_vpr_eval.places import NEAR_MISS, OUTCOMES
 from reid_vpr_eval.report.figures.areas import Area, areas_of
-from reid_vpr_eval.report.figures.style import INK, MUTED, SMALL, Display, cut, run_names
+from reid_vpr_eval.report.figures.style import (
+    INK,
+    MUTED,
+    SERIES,
+    SMALL,
+    Display,
+    cut,
+    run_names,
+)
 from reid_vpr_eval.result import Result
 
 if TYPE_CHECKING:
@@ -26,10 +34,11 @@ _VECTORS = 2000
 _WIDTH = 7.0
 #: Inches below everything for the scale bar and the arrow to the north.
 _STRIP = 0.36
-_TRACK, _LINE = "#b4bcc8", "#8c4a1f"
+#: Colours that a page may turn into those of its theme, the track faint.
+_TRACK, _LINE, _FAINT = MUTED, SERIES[1], 0.45
 _LOOKS: dict[str, dict[str, Any]] = {
-    "right": {"marker": "o", "color": "#0072b2", "linewidths": 0.0},
-    "wrong": {"marker": "x", "color": "#d55e00", "linewidths": 1.3},
+    "right": {"marker": "o", "color": SERIES[0], "linewidths": 0.0},
+    "wrong": {"marker": "x", "color": SERIES[1], "linewidths": 1.3},
     "no positive": {"marker": "s", "facecolors": "#ffffff", "edgecolors": INK, "linewidths": 0.9},
     "near miss": {"marker": "^", "facecolors": "#f0e442", "edgecolors": INK, "linewidths": 0.7},
 }
@@ -176,14 +185,14 @@ class FailureMapDisplay(Display):
             ))  # fmt: skip
         made.append(Line2D([], [], color=_LINE, linewidth=1.2, label="to the first answer"))
         made.append(Line2D([], [], linestyle="none", marker=".", color=_TRACK, markersize=6,
-                           markeredgewidth=0, label="database"))  # fmt: skip
+                           alpha=_FAINT, markeredgewidth=0, label="database"))  # fmt: skip
         return made
 
     def _panel(self, ax: Axes, area: Area) -> None:
         left, bottom, width, height = self._box(area)
         dot = float(np.clip(4000 / max(len(area.track), 1), 1.5, 9))
         ax.scatter(area.track[:, 0], area.track[:, 1], s=dot, color=_TRACK, linewidths=0, zorder=1,
-                   rasterized=len(area.track) > _VECTORS)  # fmt: skip
+                   alpha=_FAINT, rasterized=len(area.track) > _VECTORS)  # fmt: skip
         self._lines(ax, area)
         outcome = self.outcome[area.rows]
         size = float(np.clip(40 * (200 / max(len(outcome), 1)) ** 0.5, 7, 40))
