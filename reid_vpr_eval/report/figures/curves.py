@@ -139,7 +139,7 @@ class CurveDisplay(Display):
             "cmc": "CMC: the share of queries with a positive among the items up to each rank.",
             "other": f"{self.metric} at every cut-off.",
         }[self.kind]
-        return text + (" Bands: the interval." if any(self.bands) else "")
+        return text + (" Bands: the interval of each value." if any(self.bands) else "")
 
     def spoken(self) -> str:
         """Return the figure's numbers in words, for those who do not see it."""
