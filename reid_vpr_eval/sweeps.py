@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -26,11 +26,13 @@ from reid_vpr_eval.metrics import parse
 from reid_vpr_eval.protocol import Protocol
 from reid_vpr_eval.ranking import Ranking, rank
 from reid_vpr_eval.ranking.strata import PART, random_strata
+from reid_vpr_eval.relevance.pairs import NoPositive
 from reid_vpr_eval.result import Result
 from reid_vpr_eval.rules import judge
 from reid_vpr_eval.runs import Inputs, Progress, load_inputs
 from reid_vpr_eval.samples import Samples
 from reid_vpr_eval.scores import Embeddings
+from reid_vpr_eval.studies.distractors.blocks import read_blocks
 from reid_vpr_eval.studies.distractors.curve import check_metric, distractor_curve
 from reid_vpr_eval.studies.distractors.pairs import PoolPositives, read_pairs
 from reid_vpr_eval.sweep_pools import joined, read_pool, warn_of_repeats, with_pool
@@ -41,12 +43,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "DISTRACTORS", "GALLERY", "SweepOptions", "Swept", "read_sizes", "sweep_files", "sweep_run",
-    "sweep_table", "sweep_text", "write_sweep",
+    "DISTRACTORS", "GALLERY", "SweepOptions", "Swept", "parts_of", "read_sizes", "sweep_files",
+    "sweep_ranking", "sweep_run", "sweep_table", "sweep_text", "units_in", "write_sweep",
 ]  # fmt: skip
 
 #: Names of the strata where a pool is appended to a gallery.
 GALLERY, DISTRACTORS = "gallery", "distractors"
+_HEADINGS = {
+    "items": "exact means over all draws of distractors",
+    "blocks": "exact means over all draws of whole blocks; numbers of blocks",
+}
 _METRICS = ("mAP", "CMC@1", "CMC@5", "CMC@10")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([km]?)", re.IGNORECASE)
 
@@ -68,7 +74,7 @@ class SweepOptions:
         stratum "distractors" where there is one, and else "negatives".
     forecast : bool
         Also beyond the pool: to ten times its size, if no sizes are given.
-    pool_positives, seed
+    pool_positives, seed, unit
         As of :func:`distractor_curve`.
     """
 
@@ -79,6 +85,7 @@ class SweepOptions:
     forecast: bool = False
     pool_positives: PoolPositives = "error"
     seed: int = 0
+    unit: Literal["items", "blocks"] = "items"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -91,6 +98,8 @@ class Swept:
     pool: tuple[str, ...]
     details: dict[str, Any]
     ranking: Ranking | None = None
+    no_positive: NoPositive | None = None
+    heading: str = _HEADINGS["items"]
 
 
 def read_sizes(text: str, largest: int) -> list[int]:
@@ -123,17 +132,18 @@ def sweep_run(source: Path, options: SweepOptions, *, name: str = "") -> Swept:
         If the run holds no counts, or none of what is asked for.
     """
     if source.is_file():
-        return _swept(Ranking.load(source), None, None, options, name or source.stem)
+        return sweep_ranking(Ranking.load(source), None, None, options, name or source.stem)
     result = Result.load(source)
     if result.ranking is None:
         raise NotCountedError(
             f"{source} holds no ranking.npz, so its gallery cannot be made smaller or larger: "
             "evaluate again with counts kept (keep_ranking=True; drawn galleries have none)"
         )
-    return _swept(result.ranking, result.protocol, _units(result), options, name or source.name)
+    return sweep_ranking(result.ranking, result.protocol, units_in(result), options,
+                         name or source.name)  # fmt: skip
 
 
-def _units(result: Result) -> npt.NDArray[Any]:
+def units_in(result: Result) -> npt.NDArray[Any]:
     """Return what queries belong together; each alone where the run names nothing."""
     table = result.per_query
     units = table["unit"].astype(str).to_numpy(str) if "unit" in table else np.array([""])
@@ -142,16 +152,18 @@ def _units(result: Result) -> npt.NDArray[Any]:
     return np.asarray(units)
 
 
-def _swept(
+def sweep_ranking(
     ranking: Ranking,
     protocol: Protocol | None,
     units: npt.NDArray[Any] | None,
     options: SweepOptions,
     name: str,
 ) -> Swept:
-    base, pool = _parts(ranking, options)
+    """Sweep a ranking; `units` are what queries belong together."""
+    base, pool = parts_of(ranking, options)
     no_positive = None if protocol is None else protocol.no_positive
-    pairs = read_pairs(ranking, base, pool, pool_positives=options.pool_positives)
+    read = read_blocks if options.unit == "blocks" else read_pairs
+    pairs = read(ranking, base, pool, pool_positives=options.pool_positives)
     largest = pairs.largest_size
     sizes: list[int] | None = read_sizes(options.sizes, largest) if options.sizes else None
     if options.forecast and sizes is None:
@@ -163,6 +175,7 @@ def _swept(
     curve = distractor_curve(
         ranking, sizes, metrics, base=base, pool=pool, forecast=options.forecast, units=every,
         no_positive=no_positive, pool_positives=options.pool_positives, seed=options.seed,
+        unit=options.unit,
     )
     details = {
         "name": name,
@@ -177,7 +190,8 @@ def _swept(
         "pool_rows": largest,
     }
     return Swept(name=name, curve=curve, base=_plain(pairs.base), pool=_plain(pairs.pool),
-                 details=details, ranking=ranking)  # fmt: skip
+                 details=details, ranking=ranking, no_positive=no_positive,
+                 heading=_HEADINGS[options.unit])  # fmt: skip
 
 
 def _plain(strata: Sequence[str]) -> tuple[str, ...]:
@@ -185,7 +199,7 @@ def _plain(strata: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(PART.sub("", name) for name in strata))
 
 
-def _parts(ranking: Ranking, options: SweepOptions) -> tuple[Any, Any]:
+def parts_of(ranking: Ranking, options: SweepOptions) -> tuple[Any, Any]:
     """Return base and pool, as the options' empty texts mean them."""
     appended = any(name.split("/")[0] == DISTRACTORS for name in ranking.strata)
     pool: Any = options.pool or (DISTRACTORS if appended else "negatives")
@@ -277,7 +291,7 @@ def sweep_files(
         with joined(scores, pool) as together:
             ranking = rank(together, relevance, strata=strata, **counting)  # type: ignore[arg-type]
     units = units_of(protocol, query).names
-    return _swept(ranking, protocol, units, options, name or loaded.gallery.source.name)
+    return sweep_ranking(ranking, protocol, units, options, name or loaded.gallery.source.name)
 
 
 def _label_strata(gallery: Samples, labels: Sequence[str]) -> npt.NDArray[np.str_] | None:
@@ -336,7 +350,7 @@ def sweep_text(swept: Swept) -> str:
              for line in lines]  # fmt: skip
     d = swept.details
     return "\n".join([
-        f"{swept.name}: exact means over all draws of distractors",
+        f"{swept.name}: {swept.heading}",
         *table,
         f"base: {', '.join(swept.base)}; pool: {', '.join(swept.pool)} ({d['pool_rows']:,}); "
         f"{d['n_with_positive']} of {d['n_query']} queries with a positive; in brackets: 95 % over "
@@ -359,6 +373,11 @@ def sweep_table(swept: Sequence[Swept]) -> pd.DataFrame:
     return table[["model", *[name for name in table.columns if name != "model"]]]
 
 
+def _drawable(curve: pd.DataFrame) -> pd.DataFrame:
+    """Return a curve with what is no forecast as exact, which it is: of another order."""
+    return curve.assign(kind=curve["kind"].where(curve["kind"] == "forecast", "exact"))
+
+
 def write_sweep(swept: Sequence[Swept], folder: Path, options: SweepOptions) -> list[Path]:
     """Write sweep.csv, sweep.json, the figure as SVG and PNG, and the counts of a new ranking."""
     from reid_vpr_eval.report.figures import SweepDisplay, figure_bytes
@@ -366,7 +385,8 @@ def write_sweep(swept: Sequence[Swept], folder: Path, options: SweepOptions) -> 
     if folder.exists() and not folder.is_dir():
         raise FormatError(f"{folder} is a file: name a folder")
     table = sweep_table(swept)
-    drawn = SweepDisplay.from_curves([one.curve for one in swept], [one.name for one in swept])
+    drawn = SweepDisplay.from_curves([_drawable(one.curve) for one in swept],
+                                     [one.name for one in swept])  # fmt: skip
     figure = drawn.plot().figure_
     assert figure is not None  # noqa: S101 (just drawn)
     first = swept[0]
@@ -377,6 +397,7 @@ def write_sweep(swept: Sequence[Swept], folder: Path, options: SweepOptions) -> 
         "pool": list(first.pool),
         "pool_positives": options.pool_positives,
         "forecast": options.forecast,
+        "unit": options.unit,
         "seed": options.seed,
         "interval": {"method": "bca", "level": 0.95, "resamples": 2000, "seed": options.seed},
         "caption": drawn.caption,

@@ -21,13 +21,14 @@ LAYERS = [
     "readings", "measuring", "summary", "tables",
     "result", "per_query", "places", "alignment", "counts", "rules", "checks", "dense",
     "evaluation", "evaluator", "studies",
-    "report", "encoders", "compat", "runs", "sweep_pools", "sweeps", "demo", "cli", "__main__",
+    "report", "encoders", "compat", "runs", "sweep_pools", "sweeps", "sweep_hard",
+    "demo", "cli", "__main__",
 ]  # fmt: skip
 #: Packages that only some layers may import.
 HEAVY = {
     "pandas": {"samples", "formats", "breakdowns", "readings", "draws", "summary", "tables",
                "result", "per_query", "places", "alignment", "dense", "evaluation", "studies",
-               "report", "sweeps"},
+               "report", "sweeps", "sweep_hard"},
     "matplotlib": {"report"},
     "jinja2": {"report"},
     "PIL": {"report", "encoders", "demo"},

@@ -174,3 +174,40 @@ def test_envelopes_say_what_they_cannot_do() -> None:
         envelope(ranking, [99])
     with pytest.raises(rve.NotCountedError, match="neither 'negatives' nor a stratum"):
         distractor_curve(ranking, [1], pool="camera")
+
+
+def test_hard_pools_from_the_command_line(tmp_path: Any) -> None:
+    from typer.testing import CliRunner
+
+    from reid_vpr_eval.cli import app
+
+    rng = np.random.default_rng(0)
+    for side, n in (("q", 8), ("g", 60)):
+        label, camera = rng.integers(0, 5, n), rng.integers(1, 4, n)
+        centre = np.random.default_rng(1).normal(size=(5, 6))
+        np.save(tmp_path / f"{side}.npy", centre[label] + rng.normal(size=(n, 6)))
+        rows = [f"{side}{i},{label[i]},{camera[i]},{label[i]}-{i % 2}" for i in range(n)]
+        (tmp_path / f"{side}.csv").write_text("\n".join(["id,label,camera,pano", *rows]))
+    given = [str(tmp_path / name) for name in ("q.csv", "g.csv", "q.npy", "g.npy", "run")]
+    options = ["--query", "--gallery", "--query-features", "--gallery-features", "--out"]
+    call = [part for pair in zip(options, given, strict=True) for part in pair]
+    runner = CliRunner()
+    made = runner.invoke(app, ["run", "labels", *call, "--strata", "camera", "--blocks", "pano",
+                               "--no-report"])  # fmt: skip
+    assert made.exit_code == 0, made.output
+    swept = runner.invoke(app, [
+        "sweep", given[-1], "--sizes", "0,5,all", "--metric", "mAP", "--own", "camera",
+        "--hardest", "--by-stratum", "--out", str(tmp_path / "sweep"),
+    ])  # fmt: skip
+    assert swept.exit_code == 0, swept.output
+    for word in ("run, own camera: exact", "run, hardest first: each query's hardest",
+                 "loss for each 1,000 items"):  # fmt: skip
+        assert word in swept.output
+    table = (tmp_path / "sweep" / "strata.csv").read_text()
+    assert table.startswith("model,stratum,rows,metric,first,each,last\n")
+    blocks = runner.invoke(app, ["sweep", given[-1], "--sizes", "0,2", "--unit", "blocks"])
+    assert blocks.exit_code == 0, blocks.output
+    assert "whole blocks" in blocks.output
+    wrong = runner.invoke(app, ["sweep", given[-1], "--own", "scene"])
+    assert wrong.exit_code == 1
+    assert "has no column 'scene'" in wrong.output

@@ -21,6 +21,13 @@ from reid_vpr_eval.cli.options import (
 )
 
 
+class Unit(StrEnum):
+    """What is drawn."""
+
+    items = "items"
+    blocks = "blocks"
+
+
 class PoolPositives(StrEnum):
     """What positives that lie in the pool are."""
 
@@ -59,6 +66,20 @@ def sweep(
     ] = PoolPositives.error,
     forecast: Annotated[
         bool, typer.Option("--forecast", help="go beyond the pool, by a model")
+    ] = False,
+    unit: Annotated[
+        Unit, typer.Option(help="what is drawn; blocks need a run with --blocks COLUMN")
+    ] = Unit.items,
+    own: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="also draw from the query's own stratum alone, such "
+                     "as camera (a run with --strata camera)"),
+    ] = None,
+    hardest: Annotated[
+        bool, typer.Option("--hardest", help="also add each query's hardest distractors first")
+    ] = False,
+    by_stratum: Annotated[
+        bool, typer.Option("--by-stratum", help="also tell what items of each stratum cost")
     ] = False,
     names: Annotated[
         str | None, typer.Option(metavar="A,B", help="what the models are called, in their order")
@@ -106,9 +127,11 @@ def sweep(
     ] = None,
 ) -> None:
     """Draw every metric against the size of the gallery, exactly, from one ranking."""
+    from reid_vpr_eval.archive import write_atomically
     from reid_vpr_eval.errors import ProtocolError
     from reid_vpr_eval.protocol import load_protocol
     from reid_vpr_eval.runs import Inputs
+    from reid_vpr_eval.sweep_hard import hardest_first, hurt_table, hurt_text, own_strata
     from reid_vpr_eval.sweeps import (
         SweepOptions,
         sweep_files,
@@ -117,11 +140,11 @@ def sweep(
         sweep_text,
         write_sweep,
     )
-    from reid_vpr_eval.tables import records
+    from reid_vpr_eval.tables import csv_bytes, records
 
     options = SweepOptions(
         sizes=sizes, metrics=metric or (), base=base, pool=pool, forecast=forecast,
-        pool_positives=pool_positives.value, seed=seed,
+        pool_positives=pool_positives.value, seed=seed, unit=unit.value,
     )  # fmt: skip
     called = [name.strip() for name in names.split(",")] if names else []
     if called and len(called) != len(sources):
@@ -149,8 +172,19 @@ def sweep(
                 distractor_labels=distractor_label or (), expected=expected.value, parts=parts,
                 name=called[0] if called else "", memory=memory, workers=workers, progress=step,
             )]  # fmt: skip
+    models = list(swept)
+    if own is not None:
+        if query is not None:
+            raise typer.BadParameter("--own goes with saved runs, which know the queries' columns")
+        swept += [own_strata(_run(text), own, options, name=called[i] if called else "")
+                  for i, text in enumerate(sources)]  # fmt: skip
+    if hardest:
+        swept += [hardest_first(one, options) for one in models]
+    hurt = hurt_table(models, options) if by_stratum else None
     if format is TableFormat.table:
         typer.echo("\n\n".join(sweep_text(one) for one in swept))
+        if hurt is not None:
+            typer.echo(f"\n{hurt_text(hurt)}")
     else:
         table = sweep_table(swept)
         typer.echo(
@@ -160,6 +194,8 @@ def sweep(
         )
     if out is not None:
         write_sweep(swept, out, options)
+        if hurt is not None:
+            write_atomically(out / "strata.csv", csv_bytes(hurt))
         ranking = swept[0].ranking
         if query is not None and ranking is not None:
             ranking.save(out / "ranking.npz")
