@@ -50,8 +50,9 @@ def demo(
 
     with progress() as step:
         shown = show(out, seed=seed, progress=step)
-    for result in shown.results:
+    for result in (shown.results[0], shown.results[-1]):
         typer.echo(f"{result}\n")
     for folder in shown.folders:
         typer.echo(f"run folder: {folder}")
     typer.echo(f"report:     {shown.report}")
+    typer.echo(f"figure:     {shown.figure}")

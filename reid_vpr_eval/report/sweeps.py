@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reid_vpr_eval.errors import ReidVprEvalError
+from reid_vpr_eval.errors import NotCountedError, ReidVprEvalError
 from reid_vpr_eval.metrics import parse
 from reid_vpr_eval.report.sentences import main_metrics
 from reid_vpr_eval.result import Result
@@ -17,10 +17,12 @@ from reid_vpr_eval.tables import read_table
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Sweep", "sweep_of"]
+__all__ = ["Sweep", "gallery_sizes", "sweep_of"]
 
 #: Galleries of a page: each half of the next.
 _HALVES = 6
+#: Times as many items, for the forecast.
+_AHEAD = (2, 5, 10)
 _SHOWN = 3
 
 
@@ -63,7 +65,7 @@ def sweep_of(result: Result, saved: Path | None = None) -> tuple[Sweep | None, s
         table, source = read_table(saved), "the saved sweep of this run (sweep.csv)"
     else:
         try:
-            table, source = _computed(result), "the counts of this run (ranking.npz)"
+            table, source = gallery_sizes(result), "the counts of this run (ranking.npz)"
         except ReidVprEvalError as error:
             return None, f"Not known: {error}."
     if not len(table):
@@ -78,10 +80,14 @@ def sweep_of(result: Result, saved: Path | None = None) -> tuple[Sweep | None, s
     ), ""  # fmt: skip
 
 
-def _computed(result: Result) -> pd.DataFrame:
-    """Compute the curve at galleries that are halved again and again."""
-    from reid_vpr_eval.errors import NotCountedError
+def gallery_sizes(result: Result) -> pd.DataFrame:
+    """Return the curve at galleries that are halved again and again, and a forecast beyond.
 
+    Raises
+    ------
+    NotCountedError
+        If the counts are not there, or no reported metric has a curve.
+    """
     if result.ranking is None:
         raise NotCountedError("the run does not hold its counts (ranking.npz)")
     if result.protocol.evaluation.macro:
@@ -92,9 +98,12 @@ def _computed(result: Result) -> pd.DataFrame:
         raise NotCountedError("no reported metric has a curve")
     largest = read_pairs(result.ranking).largest_size
     sizes = sorted({max(round(largest / 2**i), 1) for i in range(_HALVES)})
-    return distractor_curve(
-        result.ranking, sizes, names, no_positive=result.protocol.no_positive
-    )
+    policy = result.protocol.no_positive
+    try:
+        return distractor_curve(result.ranking, [*sizes, *(largest * n for n in _AHEAD)], names,
+                                no_positive=policy, forecast=True)  # fmt: skip
+    except NotCountedError:
+        return distractor_curve(result.ranking, sizes, names, no_positive=policy)
 
 
 def _rows(table: pd.DataFrame, names: list[str]) -> list[tuple[str, str, list[str]]]:
