@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 
 __all__ = ["overview"]
 
+_METRICS = 2
 #: Colour, dashes and sign of what a tile is; readable without colour.
 _FRAMES: dict[str, tuple[str, Any, str]] = {
     "query": (INK, "-", "query"),
     "right": ("#1a7f4b", "-", "✓"),
     "wrong": ("#b3261e", (0, (3, 1.5)), "✗"),
     "ignored": (MUTED, (0, (1, 1.5)), "ignored"),
-    "missed": ("#1d5fc4", "-", "missed, rank"),
+    "missed": ("#1d5fc4", "-", "missed"),
 }
 
 
@@ -70,7 +71,8 @@ def overview(
 
 def _draw_sizes(ax: Axes, result: Result, curve: pd.DataFrame) -> None:
     """Draw metrics against the size of the gallery, forecasts dashed."""
-    for number, (name, rows) in enumerate(curve.groupby("metric", sort=False)):
+    drawn = list(curve.groupby("metric", sort=False))[:_METRICS]
+    for number, (name, rows) in enumerate(drawn):
         ordered = rows.sort_values("gallery")
         colour = SERIES[number % len(SERIES)]
         exact = ordered[ordered["kind"] != "forecast"]
@@ -84,6 +86,7 @@ def _draw_sizes(ax: Axes, result: Result, curve: pd.DataFrame) -> None:
             values = unit * np.r_[exact["value"].iloc[-1], ahead["value"]]
             ax.plot(joined, values, color=colour, linewidth=2, linestyle=(0, (3, 2)))
     ax.set_xscale("log")
+    ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.set_ylim(0, 100)
     ax.set_yticks(range(0, 101, 20))
     ax.grid(axis="y")
