@@ -6,7 +6,9 @@ import doctest
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
 from reid_vpr_eval.cli import app
@@ -84,6 +86,23 @@ def test_the_demo_prints_what_the_readme_shows(tmp_path: Path) -> None:
     assert done.stdout.startswith(shown)
     assert runs[0] == runs[1]
     assert {str(path) for path in runs[0]} >= {
-        "report.html", "people/result.json", "places/result.json", "people/report.html",
-        "figures/cmc.png", "figures/recall.svg", "people/rankings.csv", "places/ranking.npz",
+        "report.html", "people/result.json", "people-thumbnail/result.json", "places/result.json",
+        "figures/1-demo-people/cmc.png", "figures/2-demo-places/recall.svg", "overview.png",
+        "people/rankings.csv", "people/beside.csv", "places/ranking.npz",
     }  # fmt: skip
+    assert "Comparison: Walking figures" in (tmp_path / "one/report.html").read_text()
+    assert_looks_like(README.parent / "docs/demo.png", tmp_path / "one/overview.png")
+
+
+def assert_looks_like(shown: Path, made: Path) -> None:
+    """Compare pictures up to what another version of a drawing library may change."""
+    with Image.open(shown) as one, Image.open(made) as other:
+        assert one.size == other.size
+        pixels = [np.asarray(picture.convert("L"), float) for picture in (one, other)]
+    assert np.abs(pixels[0] - pixels[1]).mean() < 2
+
+
+def test_the_figure_is_there() -> None:
+    (path,) = re.findall(r"^!\[[^]]+\]\((.*?)\)$", TEXT, flags=re.MULTILINE)
+    with Image.open(README.parent / path) as picture:
+        assert picture.size == (2400, 1200)

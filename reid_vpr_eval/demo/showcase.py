@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reid_vpr_eval.archive import write_atomically
@@ -78,10 +78,10 @@ def _overview(results: Sequence[Result], images: Sequence[Images]) -> bytes:
 
 def _evaluations(world: World) -> list[tuple[str, Protocol, Inputs]]:
     people = _own("market1501", "demo-people", "Walking figures, Market-1501 rules")
-    seen = {"query": world.people_query, "gallery": world.people_gallery}
+    seen = Inputs(query=world.people_query, gallery=world.people_gallery)
     return [
-        ("people", people, Inputs(**seen)),
-        ("people-thumbnail", people, Inputs(**seen, encoder="thumbnail")),
+        ("people", people, seen),
+        ("people-thumbnail", people, replace(seen, encoder="thumbnail")),
         (
             "places",
             _own("pitts30k-test", "demo-places", "Street views, Pittsburgh 30k rules"),
