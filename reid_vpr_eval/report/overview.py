@@ -60,7 +60,8 @@ def overview(
         raise FormatError(f"the query {strip.query.item_id!r} has no picture to draw")
     with styled():
         figure = new_figure((12.0, 6.0))
-        upper, lower = list(np.ravel(figure.subfigures(2, 1, height_ratios=[2.1, 1])))
+        halves: Any = figure.subfigures(2, 1, height_ratios=[2.1, 1])
+        upper, lower = halves
         panels = upper.subplots(1, 3)
         for panel, result, name in zip(panels, (first, second), names, strict=False):
             CurveDisplay.from_result(result, name=name).plot(ax=panel)
