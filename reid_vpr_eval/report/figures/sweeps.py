@@ -13,6 +13,7 @@ from reid_vpr_eval.errors import AlignmentError
 from reid_vpr_eval.metrics import parse
 from reid_vpr_eval.report.figures.style import (
     MUTED,
+    SMALL,
     Display,
     cut,
     legend_above,
@@ -128,7 +129,7 @@ class SweepDisplay(Display):
         legend_above(ax)
 
     def _panel(self, ax: Axes, metric: str) -> None:
-        start, end, top = np.inf, 1.0, 0.0
+        start, end, bottom, top = np.inf, 1.0, np.inf, 0.0
         for number, (curve, name) in enumerate(zip(self.curves, self.names, strict=True)):
             rows = curve[curve["metric"] == metric].sort_values("gallery")
             x, y = _numbers(rows, "gallery"), _scaled(metric, _numbers(rows, "value"))
@@ -147,7 +148,8 @@ class SweepDisplay(Display):
                     note(ax, "forecast", (float(x[joined][-1]), float(y[joined][-1])),
                          xytext=(-2, -7), ha="right")  # fmt: skip
             start, end = min(start, float(x.min())), max(end, float(x.max()))
-            top = max(top, float(y.max()))
+            ends = _scaled(metric, rows[["value", "low", "high"]].astype(float).to_numpy())
+            bottom, top = min(bottom, float(np.nanmin(ends))), max(top, float(np.nanmax(ends)))
         ax.set_xscale("log")
         ax.set_xlim(start, max(end, start * 1.5))
         rank = parse(metric).metric.is_rank
@@ -155,12 +157,16 @@ class SweepDisplay(Display):
             ax.set_yscale("log" if top > 20 else "linear")
             ax.yaxis.set_major_formatter(_count)
         else:
-            ax.set_ylim(0, max(100.0, top) if metric != "rsum" else None)
+            ax.set_ylim(*_limits(bottom, top))
         ax.set_title(metric, loc="right", fontsize=10)
         ax.grid(axis="y")
         ax.tick_params(length=0, pad=6, which="both")
+        from matplotlib.ticker import LogLocator
+
+        steps = (1.0, 2.0, 5.0) if end < 300 * start else (1.0,)
+        ax.xaxis.set_major_locator(LogLocator(subs=steps))
         ax.xaxis.set_major_formatter(_count)
-        ax.xaxis.set_minor_formatter(_count if end < 5 * start else lambda *_: "")
+        ax.xaxis.set_minor_formatter(lambda *_: "")
         ax.set_xlabel("Items in the gallery")
         ax.set_ylabel(f"{metric}" if rank else f"{metric} (%)")
 
@@ -194,8 +200,11 @@ class SweepDisplay(Display):
                 markeredgewidth=0, clip_on=False, linestyle="none")  # fmt: skip
         if number == 0:
             ax.axvline(x[at], color=MUTED, linewidth=0.9, linestyle=(0, (8, 3)), zorder=0)
-            note(ax, f"base: {int(rows['gallery'].iloc[at]):,}", (float(x[at]), 0.0),
-                 xytext=(5, 5), va="bottom")  # fmt: skip
+            ax.annotate(
+                f"base: {int(rows['gallery'].iloc[at]):,}", (float(x[at]), 0.0), xytext=(5, 5),
+                xycoords=ax.get_xaxis_transform(), textcoords="offset points", fontsize=SMALL,
+                color=MUTED, ha="left", va="bottom",
+            )
 
 
 def _numbers(rows: pd.DataFrame, column: str) -> npt.NDArray[np.float64]:
@@ -204,6 +213,18 @@ def _numbers(rows: pd.DataFrame, column: str) -> npt.NDArray[np.float64]:
 
 def _scaled(metric: str, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return values if parse(metric).metric.is_rank else 100 * values
+
+
+def _limits(bottom: float, top: float) -> tuple[float, float]:
+    """Return where an axis in percent ends: at tens around the values, and 20 apart or more.
+
+    >>> _limits(72.0, 85.7), _limits(3.0, 60.0), _limits(97.0, 99.5)
+    ((70.0, 90.0), (0.0, 70.0), (80.0, 100.0))
+    """
+    high = max(10 * np.ceil(top / 10 + 1e-9), 10.0)
+    high = high if top > 100 else min(high, 100.0)
+    low = max(min(10 * np.floor(bottom / 10), high - 20), 0.0)
+    return float(low), float(max(high, low + 20))
 
 
 def _shown(metric: str, value: float) -> str:
