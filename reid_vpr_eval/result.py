@@ -205,8 +205,10 @@ class Result:
         write_atomically(target / "result.json", json_bytes(self.document()))
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str]) -> Result:
+    def load(cls, folder: str | os.PathLike[str], *, lenient: bool = False) -> Result:
         """Read a run folder back; the counts come along if they were saved.
+
+        With `lenient` a run without its table of queries is read too, with an empty one.
 
         Raises
         ------
@@ -229,13 +231,15 @@ class Result:
                   if (source / f"{name}.csv").is_file()}  # fmt: skip
         environment = source / "environment.json"
         counts = source / "ranking.npz"
+        bare = lenient and not (source / "per_query.csv").is_file()
+        queries = pd.DataFrame() if bare else read_table(source / "per_query.csv")
         return cls(
             protocol=protocol,
             counts=document["counts"],
             metrics=MetricValues({name: document["metrics"][name] for name in order}),
             ties={name: document["ties"][name] for name in order},
             chance={name: document["chance"][name] for name in order if name in document["chance"]},
-            per_query=read_table(source / "per_query.csv"),
+            per_query=queries,
             curves=pd.DataFrame(document["curves"], columns=list(_CURVE_COLUMNS)),
             inputs=document["inputs"],
             ranking=Ranking.load(counts) if counts.is_file() else None,

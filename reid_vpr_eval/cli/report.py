@@ -60,12 +60,14 @@ def report(
     from reid_vpr_eval.result import Result
 
     target = out or (runs[0] if len(runs) == 1 else Path("report"))
-    results = [Result.load(run) for run in runs]
+    results = [Result.load(run, lenient=True) for run in runs]
     found = [
         images_of_run(run, result, images_query, images_gallery)
         for run, result in zip(runs, results, strict=True)
     ]
     for run, (_, hint) in zip(runs, found, strict=True):
+        if not (run / "per_query.csv").is_file():
+            warn(f"{run}: holds no per_query.csv: no table of queries, no pictures, no figures")
         if hint and (images_query or images_gallery):
             warn(f"{run}: {hint}")
     options = PictureOptions(

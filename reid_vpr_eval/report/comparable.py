@@ -9,7 +9,7 @@ from pathlib import Path
 from reid_vpr_eval.errors import ReidVprEvalError
 from reid_vpr_eval.metrics import parse
 from reid_vpr_eval.report.comparison import ComparisonSection, comparison_section
-from reid_vpr_eval.report.figures import SavedFigure, save_figures
+from reid_vpr_eval.report.figures import SavedFigure, SavedFigures, save_figures
 from reid_vpr_eval.report.inline import inline_svg
 from reid_vpr_eval.report.sentences import main_metrics
 from reid_vpr_eval.result import Result
@@ -83,7 +83,8 @@ def groups_of(results: Sequence[Result], titles: Sequence[str], folder: Path) ->
     """
     rows: dict[tuple[str, ...], list[int]] = {}
     for i, one in enumerate(results):
-        rows.setdefault(_key(one), []).append(i)
+        bare = (str(i),) if not len(one.per_query) else ()
+        rows.setdefault((*_key(one), *bare), []).append(i)
     return [
         _group(number, chosen, results, titles, folder, alone=len(rows) == 1)
         for number, chosen in enumerate(rows.values(), 1)
@@ -111,7 +112,9 @@ def _group(
 ) -> Group:  # fmt: skip
     chosen, names = [results[i] for i in rows], [titles[i] for i in rows]
     below = "" if alone else f"{number}-{_plain(chosen[0].protocol.name)}/"
-    saved = save_figures(chosen, folder / below, names=names)
+    saved = SavedFigures((), (), {"all": "the run holds no table of queries (per_query.csv)"})
+    if len(chosen[0].per_query):
+        saved = save_figures(chosen, folder / below, names=names)
     comparison, reason = (None, "") if len(rows) == 1 else _compared(chosen, names, f"c{number}-")
     title = chosen[0].protocol.title or chosen[0].protocol.name
     return Group(
