@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from reid_vpr_eval.archive import write_atomically
 from reid_vpr_eval.counts import Expected, check_counts
 from reid_vpr_eval.errors import (
     AlignmentError,
+    EvaluationWarning,
     FormatError,
     NotCountedError,
     ProtocolError,
@@ -161,6 +163,13 @@ def sweep_ranking(
 ) -> Swept:
     """Sweep a ranking; `units` are what queries belong together."""
     base, pool = parts_of(ranking, options)
+    if protocol is not None and protocol.evaluation.macro:
+        warnings.warn(
+            f"{protocol.name} averages over {name_some(protocol.evaluation.macro)} first; the "
+            "curve holds plain means over queries",
+            EvaluationWarning,
+            stacklevel=3,
+        )
     no_positive = None if protocol is None else protocol.no_positive
     read = read_blocks if options.unit == "blocks" else read_pairs
     pairs = read(ranking, base, pool, pool_positives=options.pool_positives)
