@@ -108,7 +108,7 @@ UnitOption = Annotated[
     str | None,
     typer.Option(
         "--unit",
-        help="query column whose values belong together; or position, sequence, traverse, query",
+        help="query column of what is resampled together, or position, traverse, query",
     ),
 ]
 LevelOption = Annotated[
