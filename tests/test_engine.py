@@ -384,6 +384,18 @@ def test_keep_first_counts_what_cmc_needs() -> None:
         first.regrade(world.relevance())
 
 
+@pytest.mark.parametrize("ties", TIES)
+def test_keep_first_reads_the_positive_that_was_counted(ties: Any) -> None:
+    """A judged negative ties with the best positive and comes first: nobody counted for it."""
+    scores = rve.ScoreMatrix([[0.9, 0.5, 0.8, 0.5, 0.5, 0.1]], higher_is_better=True)
+    relevance = rve.Relevance.from_pairs([0, 0], [1, 3], grade=[0, 1], n_query=1, n_gallery=6)
+    names = [f"CMC@{k}" for k in range(1, 7)]
+    full, first = (rve.compute(rve.rank(scores, relevance, keep=keep), names, ties=ties)
+                   for keep in ("all", "first"))  # fmt: skip
+    assert dict(first) == dict(full)
+    assert first["CMC@2"] == 0
+
+
 def test_tie_order_decides_index_ties_only() -> None:
     scores = rve.ScoreMatrix([[1.0, 1.0, 1.0]], higher_is_better=True)
     relevance = rve.Relevance.from_pairs([0], [0], n_query=1, n_gallery=3)

@@ -217,8 +217,10 @@ def _assemble(
     has = np.flatnonzero(groups)
     right_before -= np.repeat(right_before[(np.cumsum(groups) - groups)[has]], groups[has])
     keep: Any = right > 0
+    counted = start
     if only_first:
         keep &= right_before == 0
+        counted = _first_positive(start, number, positive)
     rank = above + earlier[number] + 1
     within = np.arange(len(query)) - start[number]
     if backwards:
@@ -234,8 +236,8 @@ def _assemble(
         n_missing=np.zeros(n_query, np.int64),
         size=unjudged + size,
         query=own[keep],
-        before=(above[start] + earlier)[keep],
-        items=(tied[start] + judged)[keep],
+        before=(above[counted] + earlier)[keep],
+        items=(tied[counted] + judged)[keep],
         right=right[keep],
         right_before=right_before[keep],
         index_rank=rank[kept],
@@ -244,6 +246,15 @@ def _assemble(
         all_grade=grade[positive],
         only_first=only_first,
     )
+
+
+def _first_positive(start: Ints, number: Any, positive: npt.NDArray[np.bool_]) -> Ints:
+    """Return the first positive of each group, the only one with counts; else its first item."""
+    counted = start.copy()
+    places = np.flatnonzero(positive)[::-1]
+    groups = np.arange(len(start)) if isinstance(number, slice) else number
+    counted[groups[places]] = places
+    return counted
 
 
 def _changes(query: Ints, group: Ints) -> npt.NDArray[np.bool_]:
