@@ -349,29 +349,32 @@ def sweep_text(swept: Swept) -> str:
     lines = [["distractors", "gallery", *names, ""]]
     for size, rows in curve.groupby("size", sort=True):
         value = dict(zip(rows["metric"], rows["value"], strict=True))
-        low = dict(zip(rows["metric"], rows["low"], strict=True))
-        high = dict(zip(rows["metric"], rows["high"], strict=True))
-        cells = [_cell(name, value[name], low[name], high[name]) for name in names]
+        low, high, sd = (dict(zip(rows["metric"], rows[column], strict=True))
+                         for column in ("low", "high", "sd"))  # fmt: skip
+        cells = [_cell(name, value[name], low[name], high[name], sd[name]) for name in names]
         mark = "forecast" if rows["kind"].iloc[0] == "forecast" else ""
         lines.append([f"{size:,}", f"{rows['gallery'].iloc[0]:,}", *cells, mark])
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     table = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
              for line in lines]  # fmt: skip
     d = swept.details
+    spread = "; ±: sd over draws that all queries share" if curve["sd"].notna().any() else ""
     return "\n".join([
         f"{swept.name}: {swept.heading}",
         *table,
         f"base: {', '.join(swept.base)}; pool: {', '.join(swept.pool)} ({d['pool_rows']:,}); "
         f"{d['n_with_positive']} of {d['n_query']} queries with a positive; in brackets: 95 % over "
-        f"queries, resampled in {d['n_units']} units",
+        f"queries, resampled in {d['n_units']} units{spread}",
     ])  # fmt: skip
 
 
-def _cell(name: str, value: float, low: Any, high: Any) -> str:
+def _cell(name: str, value: float, low: Any, high: Any, sd: Any) -> str:
     rank = parse(name).metric.is_rank
-    shown = [f"{v:.1f}" if rank else f"{100 * v:.1f}" for v in (value, low, high) if v == v
-             and v is not None]  # fmt: skip
-    return f"{shown[0]} [{shown[1]}, {shown[2]}]" if len(shown) == 3 else shown[0]
+    text, *limits = [f"{v:.1f}" if rank else f"{100 * v:.1f}" for v in (value, low, high)
+                     if v == v and v is not None]  # fmt: skip
+    if sd == sd and sd is not None:
+        text += f" ±{sd:.2f}" if rank else f" ±{100 * sd:.2f}"
+    return f"{text} [{limits[0]}, {limits[1]}]" if len(limits) == 2 else text
 
 
 def sweep_table(swept: Sequence[Swept]) -> pd.DataFrame:

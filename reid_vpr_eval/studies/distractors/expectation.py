@@ -16,6 +16,7 @@ import numpy.typing as npt
 from reid_vpr_eval.studies.distractors.hypergeometric import beta_binomial, weights, window
 from reid_vpr_eval.studies.distractors.pairs import Pairs
 from reid_vpr_eval.studies.distractors.series import Series, as_reciprocals
+from reid_vpr_eval.studies.distractors.tied import Tied
 
 __all__ = ["Asked", "Atoms", "Expectations", "Function"]
 
@@ -26,6 +27,8 @@ Function: TypeAlias = Callable[[Floats], Floats]
 
 #: Numbers that are worked on at once: what stays in a processor's cache.
 _AT_ONCE = 1 << 16
+#: Tie groups with more places than these are not gone through place by place.
+_MOST_PLACES = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,10 +74,12 @@ class Atoms:
     weight: Floats
 
     @classmethod
-    def of(cls, pairs: Pairs) -> Atoms:
-        """Expand every positive of every group."""
-        group = np.repeat(np.arange(len(pairs.query)), pairs.right)
-        j = np.arange(len(group)) - np.repeat(np.cumsum(pairs.right) - pairs.right, pairs.right) + 1
+    def of(cls, pairs: Pairs, groups: Ints | None = None) -> Atoms:
+        """Expand every positive of every group, or of some."""
+        chosen = np.arange(len(pairs.query)) if groups is None else groups
+        right = pairs.right[chosen]
+        group = np.repeat(chosen, right)
+        j = np.arange(len(group)) - np.repeat(np.cumsum(right) - right, right) + 1
         atoms = cls(group, pairs.right_before[group] + j, pairs.before[group] + j,
                     pairs.above[group], np.ones(len(group)))  # fmt: skip
         tied = (pairs.tied[group] > 0) | (pairs.pool_tied[group] > 0)
@@ -125,7 +130,10 @@ class Expectations:
 
     def __init__(self, pairs: Pairs, asked: Sequence[Asked]) -> None:
         self._pairs, self._asked = pairs, asked
-        atoms = Atoms.of(pairs)
+        places = (pairs.tied + 1) * (pairs.pool_tied + 1)
+        large = (places > _MOST_PLACES) & (not any(one.beside for one in asked))
+        self._tied = Tied(pairs, asked, np.flatnonzero(large)) if large.any() else None
+        atoms = Atoms.of(pairs, np.flatnonzero(~large))
         self._atoms, self._query = atoms, pairs.query[atoms.group]
         columns = [pairs.pool_size[self._query], atoms.above, atoms.rank]
         self._cut_column: list[int | None] = []
@@ -171,8 +179,11 @@ class Expectations:
     def at(self, size: int) -> list[Floats]:
         """Return what was asked for, one value a query, when `size` items are drawn."""
         rows = self._of_rows(np.minimum(size, self._pool))
-        return [self._sum(one, members, values) for one, members, values in
-                zip(self._asked, self._members, rows, strict=True)]  # fmt: skip
+        found = [self._sum(one, members, values) for one, members, values in
+                 zip(self._asked, self._members, rows, strict=True)]  # fmt: skip
+        if self._tied is None:
+            return found
+        return [a + b for a, b in zip(found, self._tied.at(size), strict=True)]
 
     def one(self, above: Callable[..., Ints]) -> list[Floats]:
         """Return what was asked for in one draw, given the drawn items above each positive."""
