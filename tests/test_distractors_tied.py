@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_distractors import ORACLE, World, read_pairs
+from test_distractors import ORACLE, World
 
 import reid_vpr_eval as rve
 from reid_vpr_eval.studies.distractors import distractor_curve, expectation
+from reid_vpr_eval.studies.distractors.pairs import read_pairs
 
 NAMES = [
     "CMC@1", "CMC@5", "IR-recall@10", "P@20", "mAP", "mAP@30", "MAP@R", "mAP(rule=trapezoid)",
@@ -31,14 +32,14 @@ def test_every_draw_enumerated(seed: int, monkeypatch: pytest.MonkeyPatch) -> No
         assert row.value == pytest.approx(wanted, abs=1e-12), (row.metric, row.size)
 
 
-def tied_world(seed: int, n_base: int, n_pool: int, levels: int) -> rve.Ranking:
+def tied_world(seed: int, n_base: int, n_pool: int, levels: int, n_query: int = 3) -> rve.Ranking:
     rng = np.random.default_rng(seed)
     n = n_base + n_pool
-    score = np.floor(levels * rng.beta(1.2, 1.2, (3, n)))
-    positives = [rng.choice(n_base, rng.integers(1, 7), replace=False) for _ in range(3)]
+    score = np.floor(levels * rng.beta(1.2, 1.2, (n_query, n)))
+    positives = [rng.choice(n_base, rng.integers(1, 7), replace=False) for _ in range(n_query)]
     relevance = rve.Relevance.from_pairs(
-        np.repeat(np.arange(3), [len(one) for one in positives]), np.concatenate(positives),
-        n_query=3, n_gallery=n,
+        np.repeat(np.arange(n_query), [len(one) for one in positives]), np.concatenate(positives),
+        n_query=n_query, n_gallery=n,
     )  # fmt: skip
     return rve.rank(rve.ScoreMatrix(score, higher_is_better=True), relevance,
                     strata=np.repeat(["base", "pool"], [n_base, n_pool]))  # fmt: skip
@@ -81,3 +82,12 @@ def test_a_constant_score_is_chance_at_every_size() -> None:
             "mAP": ((harmonic + (m - 1) / (n - 1) * (n - harmonic)) / n).mean(),
         }[str(row.metric)]
         assert row.value == pytest.approx(wanted, abs=1e-12)
+
+
+def test_a_forecast_keeps_positives_of_large_tie_groups() -> None:
+    ranking = tied_world(3, 30, 3000, 6, n_query=12)
+    curve = distractor_curve(ranking, [3000, 3001], ["mAP", "MeanR"], base="base", pool="pool",
+                             forecast=True)  # fmt: skip
+    for _, rows in curve.groupby("metric"):
+        exact, ahead = rows["value"]
+        assert ahead == pytest.approx(exact, rel=0.1)

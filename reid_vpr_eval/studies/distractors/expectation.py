@@ -29,6 +29,7 @@ Function: TypeAlias = Callable[[Floats], Floats]
 _AT_ONCE = 1 << 16
 #: Tie groups with more places than these are not gone through place by place.
 _MOST_PLACES = 64
+_SHARES = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,8 +100,32 @@ class Atoms:
         return cls(*(np.concatenate([getattr(atoms, name)[plain], getattr(expanded, name)])
                      for name in ("group", "number", "rank", "above", "weight")))  # fmt: skip
 
+    @classmethod
+    def near(cls, pairs: Pairs, groups: Ints) -> Atoms:
+        """Stand each positive of some groups at the middles of equal shares of its law.
+
+        A model has no use for more: the j-th of r positives has a key that is Beta(j, r - j + 1)
+        beside uniform ones, and the same share of base and pool items before it.
+        """
+        from scipy.special import betaincinv
+
+        right = pairs.right[groups]
+        group = np.repeat(groups, right)
+        j = np.arange(len(group)) - np.repeat(np.cumsum(right) - right, right) + 1
+        middle = (np.arange(_SHARES) + 0.5) / _SHARES
+        key = betaincinv(j[:, None], (pairs.right[group] - j + 1)[:, None], middle)
+        x, y = (np.rint(key * count[group][:, None]).astype(np.int64).ravel()
+                for count in (pairs.tied, pairs.pool_tied))  # fmt: skip
+        owner, j = np.repeat(group, _SHARES), np.repeat(j, _SHARES)
+        return cls(owner, pairs.right_before[owner] + j, pairs.before[owner] + j + x,
+                   pairs.above[owner] + y, np.full(len(owner), 1 / _SHARES))  # fmt: skip
+
     def __len__(self) -> int:
         return len(self.group)
+
+    def __add__(self, other: Atoms) -> Atoms:
+        names = ("group", "number", "rank", "above", "weight")
+        return Atoms(*(np.concatenate([getattr(self, n), getattr(other, n)]) for n in names))
 
 
 _known: dict[tuple[int, int, int, int], Floats] = {}
@@ -125,15 +150,20 @@ def _places(j: int, r: int, b: int, t: int) -> Floats:
 class Expectations:
     """All expectations that are asked for, at one size after the other.
 
-    Positives that agree in N, a, p (and in cuts of their own) are computed once.
+    Positives that agree in N, a, p (and in cuts of their own) are computed once. Those in large
+    tie groups are left to :class:`Tied`, or where `near` is set stand at some of their places.
     """
 
-    def __init__(self, pairs: Pairs, asked: Sequence[Asked]) -> None:
+    def __init__(self, pairs: Pairs, asked: Sequence[Asked], *, near: bool = False) -> None:
         self._pairs, self._asked = pairs, asked
         places = (pairs.tied + 1) * (pairs.pool_tied + 1)
-        large = (places > _MOST_PLACES) & (not any(one.beside for one in asked))
-        self._tied = Tied(pairs, asked, np.flatnonzero(large)) if large.any() else None
+        large = (places > _MOST_PLACES) & (near or not any(one.beside for one in asked))
+        exact = large.any() and not near
+        self._tied = Tied(pairs, asked, np.flatnonzero(large)) if exact else None
+        self._near: Expectations | None = None
         atoms = Atoms.of(pairs, np.flatnonzero(~large))
+        if near and large.any():
+            atoms += Atoms.near(pairs, np.flatnonzero(large))
         self._atoms, self._query = atoms, pairs.query[atoms.group]
         columns = [pairs.pool_size[self._query], atoms.above, atoms.rank]
         self._cut_column: list[int | None] = []
@@ -187,6 +217,9 @@ class Expectations:
 
     def one(self, above: Callable[..., Ints]) -> list[Floats]:
         """Return what was asked for in one draw, given the drawn items above each positive."""
+        if self._tied is not None:
+            self._near = self._near or Expectations(self._pairs, self._asked, near=True)
+            return self._near.one(above)
         atoms, out = self._atoms, []
         rank = atoms.rank + above(atoms.above, self._pairs.pool_size[self._query], atoms.number,
                                   self._pairs.n_positive[self._query])  # fmt: skip
