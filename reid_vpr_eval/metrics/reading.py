@@ -84,10 +84,9 @@ class Reading:
         ranking.check_complete()
         role, found = ranking.effective_role, ranking.found
         wanted = (ranking.grade > 0) & (role != IGNORED) if graded else role == POSITIVE
-        ordered = np.empty(len(role), np.int64)
         pair_query = ranking.query_of_pair
-        ordered[ranking.offsets[pair_query] + ranking.order] = np.arange(len(role))
-        stays = ordered[(role != IGNORED)[ordered] & found[ordered]]
+        ranked = (role != IGNORED) & found
+        stays = _in_rank_order(ranking, pair_query, ranked, wanted)
         reading = _assemble(
             ranking.n_query, pair_query[stays], ranking.tie_group[stays].astype(np.int64),
             wanted[stays], ranking.grade[stays], ranking.counted("above")[stays],
@@ -97,8 +96,11 @@ class Reading:
         )  # fmt: skip
         n_positive = np.bincount(pair_query[wanted], minlength=ranking.n_query)
         n_found = np.bincount(pair_query[wanted & found], minlength=ranking.n_query)
+        n_left_out = np.bincount(pair_query[ranked], minlength=ranking.n_query)
+        n_left_out -= np.bincount(pair_query[stays], minlength=ranking.n_query)
         return replace(
             reading, n_positive=n_positive, n_missing=n_positive - n_found,
+            size=reading.size + n_left_out,
             all_query=pair_query[wanted], all_grade=ranking.grade[wanted],
         )  # fmt: skip
 
@@ -182,6 +184,24 @@ def shared_readings() -> Iterator[None]:
         yield
     finally:
         _shared.reset(token)
+
+
+def _in_rank_order(
+    ranking: Ranking, query: Ints, ranked: npt.NDArray[np.bool_], wanted: npt.NDArray[np.bool_]
+) -> Ints:
+    """Return the ranked pairs query by query in rank order.
+
+    Where only the best positive was counted, none of the pairs behind its tie group.
+    """
+    if ranking.keep == "first":
+        positive = ranked & wanted
+        last = np.full(ranking.n_query, np.iinfo(np.int32).max, np.int32)
+        np.minimum.at(last, query[positive], ranking.tie_group[positive])
+        stays = np.flatnonzero(ranked & (ranking.tie_group <= last[query]))
+        return stays[np.lexsort((ranking.order[stays], query[stays]))]
+    ordered = np.empty(len(query), np.int64)
+    ordered[ranking.offsets[query] + ranking.order] = np.arange(len(query))
+    return ordered[ranked[ordered]]
 
 
 def _assemble(

@@ -29,6 +29,8 @@ __all__ = ["Buffers", "Sizes", "bytes_of", "run_all", "tiles_of"]
 Job = TypeVar("Job")
 
 _ROWS, _COLUMNS, _SQUARE = 1024, 4096, 2048
+#: Vectors of so many numbers are work enough in tiles of half as many columns.
+_LONG_VECTOR = 2048
 _SMALLEST, _SMALLEST_SHARE = 16, 1024
 _BYTES_OF_SCORE = 14  # a score, a piece of it, whether it passes, and its place if it does
 _BYTES_OF_PAIR = 128
@@ -99,7 +101,7 @@ class Sizes:
         return cls(
             workers=n_workers,
             rows=rows,
-            columns=min(columns, _COLUMNS),
+            columns=min(columns, _COLUMNS // 2 if dim >= _LONG_VECTOR else _COLUMNS),
             square=min(columns, _SQUARE),
             queries=max(rows, given // 4 // (itemsize * dim)),
             pairs=max(1, given // _BYTES_OF_PAIR),

@@ -1,0 +1,77 @@
+"""The order of judged pairs, however many threads sort them, and what is read of the first ones."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import reid_vpr_eval as rve
+from reid_vpr_eval.metrics.reading import Reading
+from reid_vpr_eval.ranking import judged as module
+from reid_vpr_eval.ranking.judged import Judged, order_of
+from reid_vpr_eval.ranking.schedule import Sizes
+from test_engine import World
+
+
+@pytest.mark.parametrize("distinct", [3, 1 << 40])
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_pairs_are_sorted_by_score_and_then_by_tie_order(
+    distinct: int, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Long lists, empty ones and one of a single pair; sorted one pair after the other."""
+    monkeypatch.setattr(module, "_MANY_PAIRS", 1)
+    monkeypatch.setattr(module, "_LONG_LISTS", 0)
+    rng = np.random.default_rng(distinct % 97)
+    sizes = np.array([0, 70, 1, 0, 90, 260, 8, 0])
+    offsets = np.r_[0, np.cumsum(sizes)]
+    n = int(offsets[-1])
+    query = np.repeat(np.arange(len(sizes)), sizes)
+    item = np.concatenate([np.sort(rng.choice(300, size, replace=False)) for size in sizes])
+    score = rng.integers(distinct, size=n) / 7.0
+    score[rng.random(n) < 0.1] = -np.inf
+    score[rng.random(n) < 0.1] = -0.0
+    tie = rng.permutation(300)
+    pairs = Judged(offsets, query, item.astype(np.int64), np.zeros(n, np.int8), np.zeros(n))
+    order, group, ordered = order_of(pairs, score, tie, workers)
+    right = sorted(range(n), key=lambda p: (query[p], -score[p], tie[item[p]]))
+    assert ordered.tolist() == right
+    for i in range(len(sizes)):
+        own = right[offsets[i] : offsets[i + 1]]
+        assert order[own].tolist() == list(range(len(own)))
+        values = sorted({score[p] for p in own}, reverse=True)
+        assert [values.index(score[p]) for p in own] == group[own].tolist()
+
+
+@pytest.mark.parametrize("graded", [False, True])
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("seed", [3, 17])
+def test_only_what_stands_before_the_best_positive_is_read(
+    graded: bool, backwards: bool, seed: int
+) -> None:
+    """The reading of the first positives is the first group of each query of the whole one."""
+    world = World(seed)
+    full, first = (
+        rve.rank(world.scores(), world.relevance(), keep=keep)
+        for keep in ("all", "first")
+    )
+    whole = Reading.of(full, graded=graded, backwards=backwards)
+    part = Reading.of(first, graded=graded, backwards=backwards)
+    leading = np.unique(whole.query, return_index=True)[1]
+    for name in ("query", "before", "items", "right", "right_before"):
+        assert np.array_equal(getattr(part, name), getattr(whole, name)[leading]), name
+    found = np.isin(whole.group_of_found, leading)
+    for name in ("index_rank", "grade"):
+        assert np.array_equal(getattr(part, name), getattr(whole, name)[found]), name
+    for field in dataclasses.fields(Reading):
+        if field.name in ("n_positive", "n_missing", "size", "all_query", "all_grade"):
+            assert np.array_equal(getattr(part, field.name), getattr(whole, field.name))
+
+
+@pytest.mark.parametrize("dim", [128, 512, 2047, 2048, 4096])
+def test_tiles_of_the_default_memory_leave_room_for_the_rest(dim: int) -> None:
+    """Two workers: tiles, pieces of products, gallery rows in work. Well below 256 MB."""
+    sizes = Sizes.of("512MiB", dim, 4, 2)
+    tile = sizes.rows * sizes.columns * 4
+    assert 2 * (2 * tile + sizes.columns * dim * 4) <= 140e6
