@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from reid_vpr_eval import FormatError, Result
-from reid_vpr_eval.metrics import MetricValues
+from reid_vpr_eval import FormatError, ProtocolError, Result
+from reid_vpr_eval.metrics import MetricValues, parse
+from reid_vpr_eval.metrics.grammar import METRICS
 from reid_vpr_eval.report import FORMATS, render
+from reid_vpr_eval.report.tables import metric_rows
 from reid_vpr_eval.uncertainty import Intervals
 from report_results import people, places
 
@@ -121,3 +125,15 @@ def test_vpr_takes_the_reported_cut_offs() -> None:
     text = render(fixed({"CMC@100": 1.0, "CMC@2": 0.5, "CMC@1%": 0.7}), "vpr")
     assert text == "R@2: 50.0, R@100: 100.0"
     assert render(fixed({"mAP": 0.5}), "vpr").startswith("R@1: ")
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_what_a_metric_means_is_a_whole_phrase(name: str) -> None:
+    """No list and no parenthesis is cut in the middle."""
+    for cut in ("", "@5", "=0.1"):
+        with suppress(ProtocolError):
+            canonical = str(parse(f"{name}{cut}"))
+            break
+    (row,) = metric_rows(fixed({canonical: 0.5}))
+    assert row.meaning.count("(") == row.meaning.count(")")
+    assert not re.search(r"\bat 1$|\bor$|\band$", row.meaning)

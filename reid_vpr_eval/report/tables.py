@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -100,7 +101,8 @@ def _meaning(name: str) -> str:
             return "share of queries whose first item is a positive"
         return f"share of queries with a positive among the first {parsed.k} items"
     options = ", ".join(f"{key} {value}" for key, value in parsed.options)
-    words = parsed.metric.doc.split(":")[0].split(",")[0].strip().rstrip(".")
+    doc = re.sub(r"\s*\([^)]*\)", "", parsed.metric.doc)
+    words = re.split(r":|,(?! \d)", doc)[0].strip().rstrip(".")
     text = words[:1].lower() + words[1:]
     return f"{text}, {options}" if options else text
 
