@@ -359,12 +359,13 @@ def sweep_text(swept: Swept) -> str:
              for line in lines]  # fmt: skip
     d = swept.details
     spread = "; ±: sd over draws that all queries share" if curve["sd"].notna().any() else ""
+    bands = (f"; in brackets: 95 % over queries, resampled in {d['n_units']} units"
+             if curve["low"].notna().any() else "")  # fmt: skip
     return "\n".join([
         f"{swept.name}: {swept.heading}",
         *table,
         f"base: {', '.join(swept.base)}; pool: {', '.join(swept.pool)} ({d['pool_rows']:,}); "
-        f"{d['n_with_positive']} of {d['n_query']} queries with a positive; in brackets: 95 % over "
-        f"queries, resampled in {d['n_units']} units{spread}",
+        f"{d['n_with_positive']} of {d['n_query']} queries with a positive{bands}{spread}",
     ])  # fmt: skip
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -268,3 +271,46 @@ def test_the_benchmark_measures_a_curve_that_ends_at_the_plain_run() -> None:
     found = measure(9, ("mAP", "CMC@1"), n_query=20, n_pairs=90, n_base=200, n_pool=3000)
     assert found["sizes"] == 9
     assert found["error_at_the_full_pool"] < 1e-12
+
+
+def test_brackets_are_explained_where_there_are_some(world: Path, tmp_path: Path) -> None:
+    """One query has no interval, so nothing is said of brackets."""
+    both = CliRunner().invoke(app, ["sweep", str(world / "run"), "--sizes", "0,5"])
+    assert "[" in both.stdout
+    assert "in brackets: 95 %" in both.stdout
+    scores = rve.ScoreMatrix([[0.9, 0.8, 0.5, 0.3]], higher_is_better=True)
+    sides = [rve.Samples.from_columns(label=label) for label in ([1], [2, 1, 2, 2])]
+    rve.evaluate("labels", *sides, scores).save(tmp_path / "one")
+    one = CliRunner().invoke(app, ["sweep", str(tmp_path / "one"), "--sizes", "0,2"])
+    assert one.exit_code == 0
+    assert "[" not in one.stdout
+    assert "brackets" not in one.stdout
+
+
+@pytest.mark.parametrize("call", [lambda thing: rve.compute(thing, ["mAP"]),
+                                  lambda thing: rve.distractor_curve(thing, [0])])  # fmt: skip
+def test_what_is_no_ranking_is_told_where_one_is(world: Path, call: Any) -> None:
+    for thing in (rve.Result.load(world / "run"), str(world / "run")):
+        with pytest.raises(rve.FormatError, match=r"result\.ranking"):
+            call(thing)
+
+
+def test_two_runs_go_in_one_list(world: Path) -> None:
+    run = rve.Result.load(world / "run")
+    with pytest.raises(rve.AlignmentError, match=r"in one list or mapping, as compare\("):
+        rve.compare(run, run)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes end in another way there")
+def test_a_reader_that_has_had_enough_is_no_error(world: Path) -> None:
+    """As of `rve sweep RUN | head -1`: nothing is said of a broken pipe."""
+    end, start = os.pipe()
+    os.close(end)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "reid_vpr_eval", "sweep", str(world / "run"), "--sizes", "0"],
+            stdout=start, stderr=subprocess.PIPE, text=True, check=False, timeout=60,
+        )  # fmt: skip
+    finally:
+        os.close(start)
+    assert done.stderr == ""

@@ -74,6 +74,8 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except ReidVprEvalError as error:
             typer.echo(f"{red('error')}: {error}", err=True)
             raise typer.Exit(2 if _is_unknown_protocol(error) else 1) from None
+        except BrokenPipeError:  # who reads the output has had enough, which is no error to tell
+            raise
         except (OSError, MemoryError) as error:
             typer.echo(f"{red('error')}: {error or type(error).__name__}", err=True)
             raise typer.Exit(1) from None

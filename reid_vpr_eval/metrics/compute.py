@@ -17,7 +17,7 @@ from reid_vpr_eval.metrics.ordered import Ordered
 from reid_vpr_eval.metrics.pool import Pool
 from reid_vpr_eval.metrics.reading import Reading
 from reid_vpr_eval.metrics.views import Floats, View
-from reid_vpr_eval.ranking import Ranking
+from reid_vpr_eval.ranking import Ranking, check_ranking
 from reid_vpr_eval.relevance.pairs import NoPositive
 
 __all__ = [
@@ -169,6 +169,7 @@ def view_of(ranking: Ranking, ties: str) -> View:
 
     Besides the four of `TIES` there is "reversed": the tie order from its end.
     """
+    check_ranking(ranking)
     if ties not in (*TIES, "reversed"):
         raise NotCountedError(f"ties = {ties!r}: one of {', '.join(TIES)} is needed")
     backwards = ties == "reversed"

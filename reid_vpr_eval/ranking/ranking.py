@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.archive import read_archive, write_archive
-from reid_vpr_eval.errors import AlignmentError, NotCountedError, name_some
+from reid_vpr_eval.errors import AlignmentError, FormatError, NotCountedError, name_some
 from reid_vpr_eval.ranking.counts import Counts
 from reid_vpr_eval.relevance import Relevance
 from reid_vpr_eval.relevance.pairs import IGNORED, NEGATIVE, POSITIVE, NoPositive
 
-__all__ = ["Ranking"]
+__all__ = ["Ranking", "check_ranking"]
 
 _VERSION = 1
 _SPARSE = ("tied", "tied_before")
@@ -341,3 +341,12 @@ def roles_of(
     places = np.searchsorted(ours, theirs[named])
     role[places], grade[places] = relevance.role[named], relevance.grade[named]
     return role, grade
+
+
+def check_ranking(ranking: object) -> None:
+    """Refuse what is no ranking: most often the result that holds it."""
+    if not isinstance(ranking, Ranking):
+        raise FormatError(
+            f"a Ranking is needed, not {type(ranking).__name__}: rank() makes one, "
+            "Ranking.load() reads a ranking.npz, and a Result has one as result.ranking"
+        )

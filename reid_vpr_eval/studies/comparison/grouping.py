@@ -59,7 +59,10 @@ def grouped(
     [('x', 1), ('y', 2)]
     """
     if isinstance(runs, str | os.PathLike | Result):
-        raise AlignmentError("one run was given: at least two are needed for a comparison")
+        raise AlignmentError(
+            "one run was given: at least two are needed for a comparison, in one list or mapping, "
+            "as compare([first, second])"
+        )
     if isinstance(runs, Mapping):
         if names is not None:
             raise AlignmentError("names are given twice: by the keys of runs, and by names=")

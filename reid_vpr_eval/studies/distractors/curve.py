@@ -13,7 +13,7 @@ import numpy.typing as npt
 from reid_vpr_eval.errors import NotCountedError, name_some
 from reid_vpr_eval.metrics.compute import decreed, exact_mean, policy_of
 from reid_vpr_eval.metrics.grammar import MetricName, parse
-from reid_vpr_eval.ranking import Ranking
+from reid_vpr_eval.ranking import Ranking, check_ranking
 from reid_vpr_eval.relevance.pairs import NoPositive
 from reid_vpr_eval.studies.distractors.bands import QueryBands
 from reid_vpr_eval.studies.distractors.blocks import BlockExpectations, read_blocks
@@ -133,6 +133,7 @@ def distractor_curve(
     """
     import pandas as pd
 
+    check_ranking(ranking)
     names = [parse(name) for name in ([metrics] if isinstance(metrics, str) else metrics)]
     which: dict[str, Any] = {"base": base, "pool": pool, "no_positive": no_positive,
                              "pool_positives": pool_positives}  # fmt: skip
