@@ -358,9 +358,9 @@ def sweep_text(swept: Swept) -> str:
     table = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
              for line in lines]  # fmt: skip
     d = swept.details
-    spread = "; ±: sd over draws that all queries share" if curve["sd"].notna().any() else ""
-    bands = (f"; in brackets: 95 % over queries, resampled in {d['n_units']} units"
-             if curve["low"].notna().any() else "")  # fmt: skip
+    spread = "; sd: over draws that all queries share" if curve["sd"].notna().any() else ""
+    units = f"{d['n_units']} unit{'s' if d['n_units'] > 1 else ''}"
+    bands = (f"; in brackets: 95 % over queries, in {units}" if curve["low"].notna().any() else "")
     return "\n".join([
         f"{swept.name}: {swept.heading}",
         *table,
@@ -374,7 +374,7 @@ def _cell(name: str, value: float, low: Any, high: Any, sd: Any) -> str:
     text, *limits = [f"{v:.1f}" if rank else f"{100 * v:.1f}" for v in (value, low, high)
                      if v == v and v is not None]  # fmt: skip
     if sd == sd and sd is not None:
-        text += f" ±{sd:.2f}" if rank else f" ±{100 * sd:.2f}"
+        text += f" (sd {sd:.2f})" if rank else f" (sd {100 * sd:.2f})"
     return f"{text} [{limits[0]}, {limits[1]}]" if len(limits) == 2 else text
 
 

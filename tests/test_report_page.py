@@ -11,6 +11,7 @@ import pytest
 from reid_vpr_eval import AlignmentError, Result
 from reid_vpr_eval.report import Images, write_report
 from reid_vpr_eval.report.figures import SavedFigures
+from reid_vpr_eval.report.queries import query_table
 from reid_vpr_eval.summary import shown_interval
 from report_results import images, people, places
 
@@ -247,3 +248,12 @@ def test_what_does_not_belong_together_is_refused(tmp_path: Path) -> None:
         write_report([people(), people()], tmp_path, [None])
     with pytest.raises(AlignmentError, match="1 names for 2"):
         write_report([people(), people()], tmp_path, names=["a"])
+
+
+def test_columns_that_say_nothing_are_left_out(tmp_path: Path) -> None:
+    """Saved and read back, an empty unit is a missing value."""
+    result = people()
+    empty = replace(result, per_query=result.per_query.assign(unit=""))
+    empty.save(tmp_path / "run")
+    for one in (empty, Result.load(tmp_path / "run")):
+        assert "unit" not in [column.key for column in query_table(one).columns]

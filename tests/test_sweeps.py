@@ -88,6 +88,10 @@ def test_a_saved_run_is_swept_without_features(world: Path) -> None:
     run = rve.Result.load(world / "run")
     assert curve["value"].iloc[-1] == pytest.approx(run.metrics["mAP"], abs=1e-12)
     assert curve["value"].iloc[0] == 1.0
+    band = run.intervals["mAP"]
+    assert band is not None
+    assert (curve["low"].iloc[-1], curve["high"].iloc[-1]) == (
+        pytest.approx(band.low, abs=1e-9), pytest.approx(band.high, abs=1e-9))  # fmt: skip
     assert (curve["low"] <= curve["value"]).all()
     assert (curve["high"] >= curve["value"]).all()
     alone = table(sweep(world / "run" / "ranking.npz", "--format", "tsv", "--metric", "mAP",
@@ -274,14 +278,15 @@ def test_the_benchmark_measures_a_curve_that_ends_at_the_plain_run() -> None:
 
 
 def test_brackets_are_explained_where_there_are_some(world: Path, tmp_path: Path) -> None:
-    """One query has no interval, so nothing is said of brackets."""
+    """One query has no interval of AP, so nothing is said of brackets."""
     both = CliRunner().invoke(app, ["sweep", str(world / "run"), "--sizes", "0,5"])
     assert "[" in both.stdout
     assert "in brackets: 95 %" in both.stdout
     scores = rve.ScoreMatrix([[0.9, 0.8, 0.5, 0.3]], higher_is_better=True)
     sides = [rve.Samples.from_columns(label=label) for label in ([1], [2, 1, 2, 2])]
     rve.evaluate("labels", *sides, scores).save(tmp_path / "one")
-    one = CliRunner().invoke(app, ["sweep", str(tmp_path / "one"), "--sizes", "0,2"])
+    one = CliRunner().invoke(app, ["sweep", str(tmp_path / "one"), "--metric", "mAP",
+                                   "--sizes", "0,2"])  # fmt: skip
     assert one.exit_code == 0
     assert "[" not in one.stdout
     assert "brackets" not in one.stdout

@@ -153,7 +153,7 @@ def _wanted(result: Result, key: str) -> bool:
     if key in _PERCENT and result.protocol.relevance.kind == "within":
         return False
     if key == "unit":
-        units = table[key].astype(str)
+        units = table[key].astype(object).fillna("").astype(str)
         told = [table[name].astype(str) for name in ("label", "query_id") if name in table]
         return bool((units != "").any()) and not any((units == one).all() for one in told)
     return bool(table[key].notna().any())

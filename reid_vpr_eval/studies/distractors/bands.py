@@ -8,12 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.errors import AlignmentError
-from reid_vpr_eval.uncertainty.clusters import (
-    Clusters,
-    bca_limits,
-    bootstrap_means,
-    jackknife_means,
-)
+from reid_vpr_eval.metrics.grammar import MetricName
+from reid_vpr_eval.uncertainty.clusters import Clusters
+from reid_vpr_eval.uncertainty.interval import Interval
+from reid_vpr_eval.uncertainty.methods import Choice, Measure, intervals
+from reid_vpr_eval.uncertainty.sums import Sums
 
 __all__ = ["QueryBands"]
 
@@ -24,10 +23,9 @@ _HELD = 1 << 23
 
 
 class QueryBands:
-    """Bootstrap intervals by cluster (BCa) of many means over the same queries.
+    """Intervals by unit of many means over the same queries, by the methods of a plain run.
 
-    All of them come from the same resampled units, so that a band is one of curves and not of
-    points: each resample is a set of units, followed through all sizes.
+    Where units are resampled, all numbers come from the same draws.
 
     Parameters
     ----------
@@ -46,41 +44,29 @@ class QueryBands:
             raise AlignmentError(
                 f"units for {len(self._clusters.code)} queries, but the ranking has {n_query}"
             )
-        self._level, self._resamples, self._seed = level, resamples, seed
-        self._columns: list[tuple[Floats, Floats]] = []
-        self._estimates: list[float] = []
+        self._choice = Choice(level=level, resamples=resamples, seed=seed)
+        self._measures: dict[str, Measure] = {}
         self._done: list[tuple[float | None, float | None]] = []
 
-    @property
-    def n_units(self) -> int:
-        """How many units there are."""
-        return self._clusters.n_units
-
-    def add(self, values: Floats, mean: float) -> None:
+    def add(self, name: MetricName, values: Floats, gallery: int) -> None:
         """Take the values of one mean, (n_query,); NaN where a query is not in it."""
-        self._columns.append(self._clusters.sums(values))
-        self._estimates.append(mean)
-        if len(self._columns) * self.n_units > _HELD:
+        largest = float(np.nanmax(values, initial=0))
+        low, high = (1.0, gallery + 1.0) if name.metric.is_rank else (0.0, 1.0)
+        if name.name == "rsum":
+            high = 3.0
+        hits = name.name == "CMC" and name.every_option.get("shots") != "all"
+        sums = Sums.of(self._clusters, [values])
+        self._measures[str(len(self._measures))] = Measure(sums, (low, max(high, largest)), hits)
+        if len(self._measures) * self._clusters.n_units > _HELD:
             self._make()
 
     def intervals(self) -> list[tuple[float | None, float | None]]:
-        """Return low and high of each mean, in their order; None for a single unit."""
+        """Return low and high of each mean, in their order; None where there is no interval."""
         self._make()
         return self._done
 
     def _make(self) -> None:
-        if not self._columns:
-            return
-        total, size = (np.stack(arrays, axis=1) for arrays in zip(*self._columns, strict=True))
-        taking_part = (size > 0).any(axis=1)
-        total, size = total[taking_part], size[taking_part]
-        if len(total) < 2:
-            self._done += [(None, None)] * len(self._columns)
-        else:
-            draws = bootstrap_means(total, size, resamples=self._resamples, seed=self._seed)
-            left = jackknife_means(total, size)
-            self._done += [
-                bca_limits(mean, draws[:, i], left[:, i], self._level)
-                for i, mean in enumerate(self._estimates)
-            ]
-        self._columns, self._estimates = [], []
+        for made in intervals(self._measures, self._choice).values():
+            band = (made.low, made.high) if isinstance(made, Interval) else (None, None)
+            self._done.append(band)
+        self._measures = {}

@@ -96,7 +96,7 @@ def distractor_curve(
         In how many random orders the strata are drawn for it.
     units : array (n_query,), optional
         What queries belong together (their labels, say): then `low` and `high` are the limits
-        of bootstrap intervals (BCa) over units, all sizes with the same resamples.
+        of intervals over units, by the methods of a plain run.
     level, resamples : float, int
         Of these intervals.
     seed : int
@@ -153,7 +153,7 @@ def distractor_curve(
         for name, value in point.values.items():
             rows.append((point.size, point.gallery, name, value, None, None, None, "exact", None))
             if bands is not None:
-                bands.add(point.per_query[name], value)
+                bands.add(parse(name), point.per_query[name], point.gallery)
     if bands is not None:
         rows = [(*row[:5], *limits, *row[7:])
                 for row, limits in zip(rows, bands.intervals(), strict=True)]  # fmt: skip
