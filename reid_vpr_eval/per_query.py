@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "beside_lists", "merged_top", "per_query_table", "top_lists", "top_one", "with_columns",
-    "with_units",
+    "beside_lists", "merged_top", "per_query_table", "top_lists", "top_one", "unit_codes",
+    "with_columns", "with_units",
 ]  # fmt: skip
 
 Ints = npt.NDArray[np.int64]
@@ -101,6 +101,14 @@ def with_columns(table: pd.DataFrame, query: Samples, names: Sequence[str]) -> p
     """Return the table with further columns of the queries, those that numbers are parted by."""
     fresh = {name: query.keys(name) for name in names if name not in table}
     return table.assign(**fresh)
+
+
+def unit_codes(table: pd.DataFrame) -> Ints | None:
+    """Return the unit of each query as a number, (n_query,); None where each is its own."""
+    units = table["unit"].astype(object) if "unit" in table else None
+    if units is None or not len(table) or (units.isna() | (units == "")).any():
+        return None
+    return np.unique(units.astype(str), return_inverse=True)[1].astype(np.int64)
 
 
 def top_lists(

@@ -25,6 +25,7 @@ from reid_vpr_eval.errors import (
     name_some,
 )
 from reid_vpr_eval.metrics import parse
+from reid_vpr_eval.per_query import unit_codes
 from reid_vpr_eval.protocol import Protocol
 from reid_vpr_eval.ranking import Ranking, rank
 from reid_vpr_eval.ranking.strata import PART, random_strata
@@ -147,11 +148,8 @@ def sweep_run(source: Path, options: SweepOptions, *, name: str = "") -> Swept:
 
 def units_in(result: Result) -> npt.NDArray[Any]:
     """Return what queries belong together; each alone where the run names nothing."""
-    table = result.per_query
-    units = table["unit"].astype(str).to_numpy(str) if "unit" in table else np.array([""])
-    if len(units) != len(table) or (units == "").all():
-        return np.arange(len(table))
-    return np.asarray(units)
+    codes = unit_codes(result.per_query)
+    return np.arange(len(result.per_query)) if codes is None else codes
 
 
 def sweep_ranking(

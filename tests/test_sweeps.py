@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import reid_vpr_eval as rve
 from reid_vpr_eval.cli import app
 from reid_vpr_eval.report.figures import SweepDisplay, figure_bytes
-from reid_vpr_eval.sweeps import SweepOptions, read_sizes, sweep_run
+from reid_vpr_eval.sweeps import SweepOptions, read_sizes, sweep_run, units_in
 
 D = 12
 
@@ -319,3 +319,19 @@ def test_a_reader_that_has_had_enough_is_no_error(world: Path) -> None:
     finally:
         os.close(start)
     assert done.stderr == ""
+
+
+def test_queries_without_a_unit_are_each_their_own(tmp_path: Path) -> None:
+    """Written and read back, a column of units that names none is of missing values."""
+    sides = [rve.Samples.from_columns(label=np.arange(n) % 4) for n in (12, 40)]
+    scores = rve.Embeddings(*(np.random.default_rng(n).normal(size=(n, 4)) for n in (12, 40)))
+    protocol = rve.Protocol.from_dict({
+        "name": "alone", "relevance": {"kind": "label"},
+        "report": {"metrics": ["mAP"], "interval": {"unit": "query"}},
+    })  # fmt: skip
+    result = rve.evaluate(protocol, *sides, scores)
+    result.save(tmp_path / "run")
+    for one in (result, rve.Result.load(tmp_path / "run")):
+        assert units_in(one).tolist() == list(range(12))
+    labelled = rve.evaluate("labels", *sides, scores)
+    assert units_in(labelled).tolist() == [0, 1, 2, 3] * 3

@@ -12,7 +12,9 @@ from reid_vpr_eval.errors import ReidVprEvalError
 from reid_vpr_eval.places import near_misses
 from reid_vpr_eval.report.comparable import Figure, Group
 from reid_vpr_eval.report.figures import FailureMapDisplay
+from reid_vpr_eval.report.figures.style import Display, figure_bytes
 from reid_vpr_eval.report.images import Images
+from reid_vpr_eval.report.inline import inline_svg
 from reid_vpr_eval.report.pictures import CHOICES, Choice, Strip, Strips, choose_queries
 from reid_vpr_eval.report.queries import PICTURE_BUDGET, ROWS, QueryTable, query_table, worst_rows
 from reid_vpr_eval.report.sentences import Answer, answers, paper_line, rule_sentence
@@ -113,6 +115,7 @@ class Section:
     rule: str
     toml: str
     sweep: Sweep | None = None
+    sweep_figure: Figure | None = None
     sweep_hint: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
 
@@ -171,9 +174,18 @@ def section_of(
         rule=rule_sentence(result),
         toml=result.protocol.to_toml(),
         sweep=sweep,
+        sweep_figure=None if sweep is None else _drawn(sweep.display, f"s{number + 1}-sweep"),
         sweep_hint=sweep_hint,
         versions={name: text for name, text in versions.items() if text},
     )
+
+
+def _drawn(display: Display, name: str) -> Figure:
+    """Draw what stands on the page alone, without files."""
+    drawn = display.plot().figure_
+    assert drawn is not None  # noqa: S101 (it was drawn)
+    svg = inline_svg(figure_bytes(drawn, "svg"), name, display.spoken())
+    return Figure(name, svg, display.caption, ())
 
 
 def _near(result: Result) -> list[tuple[str, str, str]]:

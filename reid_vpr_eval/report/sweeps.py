@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from reid_vpr_eval.errors import NotCountedError, ReidVprEvalError
 from reid_vpr_eval.metrics import parse
+from reid_vpr_eval.per_query import unit_codes
+from reid_vpr_eval.report.figures import SweepDisplay
 from reid_vpr_eval.report.sentences import main_metrics
 from reid_vpr_eval.result import Result
 from reid_vpr_eval.studies.distractors import distractor_curve, read_pairs
@@ -42,6 +46,8 @@ class Sweep:
         The answer in a sentence or two.
     source : str
         Where it comes from.
+    display : SweepDisplay
+        The figure.
     """
 
     table: pd.DataFrame
@@ -49,6 +55,7 @@ class Sweep:
     rows: list[tuple[str, str, list[str]]]
     told: str
     source: str
+    display: SweepDisplay
 
 
 def sweep_of(result: Result, saved: Path | None = None) -> tuple[Sweep | None, str]:
@@ -77,7 +84,15 @@ def sweep_of(result: Result, saved: Path | None = None) -> tuple[Sweep | None, s
         _rows(table, names),
         _told(result, table, names[0]),
         source,
+        _display(result, table, names),
     ), ""  # fmt: skip
+
+
+def _display(result: Result, table: pd.DataFrame, names: list[str]) -> SweepDisplay:
+    """Return the figure of the first metrics, of the first model of a saved sweep."""
+    one = table if "model" not in table else table[table["model"] == table["model"].iloc[0]]
+    title = result.protocol.title or result.protocol.name
+    return SweepDisplay.from_curves([one], [title], names[:2])
 
 
 def gallery_sizes(result: Result) -> pd.DataFrame:
@@ -98,12 +113,17 @@ def gallery_sizes(result: Result) -> pd.DataFrame:
         raise NotCountedError("no reported metric has a curve")
     largest = read_pairs(result.ranking).largest_size
     sizes = sorted({max(round(largest / 2**i), 1) for i in range(_HALVES)})
-    policy = result.protocol.no_positive
+    units = unit_codes(result.per_query)
+    alone = len(result.per_query) == result.ranking.n_query and units is None
+    options: dict[str, Any] = {
+        "no_positive": result.protocol.no_positive,
+        "units": np.arange(result.ranking.n_query) if alone else units,
+    }
     try:
         return distractor_curve(result.ranking, [*sizes, *(largest * n for n in _AHEAD)], names,
-                                no_positive=policy, forecast=True)  # fmt: skip
+                                forecast=True, **options)  # fmt: skip
     except NotCountedError:
-        return distractor_curve(result.ranking, sizes, names, no_positive=policy)
+        return distractor_curve(result.ranking, sizes, names, **options)
 
 
 def _rows(table: pd.DataFrame, names: list[str]) -> list[tuple[str, str, list[str]]]:

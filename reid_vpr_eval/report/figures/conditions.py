@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from reid_vpr_eval.errors import NotCountedError, ReidVprEvalError
 from reid_vpr_eval.metrics import compute, parse
+from reid_vpr_eval.per_query import unit_codes
 from reid_vpr_eval.report.figures.counted import evaluated_of
 from reid_vpr_eval.report.figures.style import (
     INK,
@@ -235,7 +236,7 @@ def _table(result: Result, column: str, metric: str) -> pd.DataFrame:
     if values is not None:
         is_rank = parse(metric).metric.is_rank
         ends = (1.0, result.counts["n_gallery_ranked"] + 1.0) if is_rank else (0.0, 1.0)
-        return _grouped(table[column].to_numpy(), values, _units(result), ends)
+        return _grouped(table[column].to_numpy(), values, unit_codes(result.per_query), ends)
     parts = result.breakdowns
     if parts is None or column not in set(parts["column"]):
         raise NotCountedError(
@@ -267,14 +268,6 @@ def _values(result: Result, metric: str) -> Floats | None:
     except ReidVprEvalError:
         return None
     return np.where(evaluated_of(result), found, np.nan)
-
-
-def _units(result: Result) -> npt.NDArray[Any] | None:
-    """Return what each query belongs to; None where each is its own unit."""
-    table = result.per_query
-    if "unit" in table and table["unit"].notna().all():
-        return np.unique(table["unit"].astype(str), return_inverse=True)[1]
-    return None
 
 
 def _grouped(

@@ -85,7 +85,7 @@ class SweepDisplay(Display):
             parts.append("Bands between dotted lines: one standard deviation over draws of the "
                          "distractors.")  # fmt: skip
         if any((curve["kind"] == "forecast").any() for curve in self.curves):
-            parts.append("Dashed: a forecast by a model, with its interval.")
+            parts.append("Dashed: a forecast by a model for these queries, with its interval.")
         return " ".join(parts)
 
     def spoken(self) -> str:
@@ -146,7 +146,7 @@ class SweepDisplay(Display):
                         linestyle=(0, (1.5, 1.5)))  # fmt: skip
                 if number == 0:
                     note(ax, "forecast", (float(x[joined][-1]), float(y[joined][-1])),
-                         xytext=(-2, -7), ha="right")  # fmt: skip
+                         xytext=(-2, 7), ha="right")  # fmt: skip
             start, end = min(start, float(x.min())), max(end, float(x.max()))
             ends = _scaled(metric, rows[["value", "low", "high"]].astype(float).to_numpy())
             bottom, top = min(bottom, float(np.nanmin(ends))), max(top, float(np.nanmax(ends)))
