@@ -94,7 +94,7 @@ def hurt_text(table: pd.DataFrame) -> str:
     >>> columns = ["model", "stratum", "rows", "metric", "first", "each", "last"]
     >>> print(hurt_text(pd.DataFrame([row], columns=columns)))
     what added items of each stratum cost: loss for each 1,000 items (points; ranks as they are)
-    model  metric  stratum   rows  first one   all   last
+    model  metric  stratum   rows  first one    all   last
     osnet  mAP     camera 3   500     10.000  5.000  2.000
     first one: one at random to the base; all: the stratum to the base; last: to all the others
     """

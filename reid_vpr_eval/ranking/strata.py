@@ -49,7 +49,7 @@ def random_strata(
     Examples
     --------
     >>> random_strata(["base", "more", "more"], 2, of=["more"])
-    array(['base', 'more/1@0', 'more/0@0'], dtype='<U8')
+    array(['base', 'more/0@0', 'more/1@0'], dtype='<U8')
     """
     if n < 2 or seed < 0:
         raise NotCountedError(f"random:{n}:{seed}: 2 parts or more, and a seed of 0 or more")

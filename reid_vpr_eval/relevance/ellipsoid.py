@@ -99,7 +99,7 @@ def tangent_plane(
 
     Both are latitude and longitude; 10 km from the origin a metre is short by a millionth.
 
-    >>> tangent_plane(np.array([[45.001, 7.0]]), (45.0, 7.0)).round(1)
+    >>> tangent_plane(np.array([[45.001, 7.0]]), (45.0, 7.0)).round(1) + 0.0
     array([[  0. , 111.1]])
     """
     lat, lon = np.radians(origin)
