@@ -75,6 +75,7 @@ def column(tab: Page, number: int) -> list[str]:
     return cells.all_inner_texts()
 
 
+@pytest.mark.slow
 def test_a_page_opens_sorts_filters_and_shows_its_pictures(browser: Browser, report: Path) -> None:
     with opened(browser, report) as tab:
         loaded = "[...document.images].map(one => [one.complete, one.naturalWidth > 0, one.alt])"

@@ -176,6 +176,7 @@ def test_every_form_gives_the_same_numbers(made: Path, line: str) -> None:
     assert found["counts"]["n_positive_pairs"] == direct.counts["n_positive_pairs"]
 
 
+@pytest.mark.slow
 def test_images_with_the_names_of_market(images: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     command = ["run", "market1501", "--query", images / "market", "--gallery", images / "market"]
@@ -284,6 +285,7 @@ def test_formats(made: Path, style: str, holds: str) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_the_result_alone_is_on_standard_output(made: Path, tmp_path: Path) -> None:
     line = spread(made, FORMS["samples and features together"])
     done = subprocess.run(
@@ -376,6 +378,7 @@ def contents(folder: Path) -> dict[str, bytes]:
             for path in sorted(folder.rglob("*")) if path.is_file()}  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_run_folder_is_complete_and_the_same_twice(made: Path, tmp_path: Path) -> None:
     line = spread(made, FORMS["samples and features together"])
     told("run", *line, "--out", tmp_path / "a")
@@ -393,6 +396,7 @@ def test_a_run_folder_is_complete_and_the_same_twice(made: Path, tmp_path: Path)
     assert sorted(os.listdir(tmp_path)) == ["a", "c", "deep"]
 
 
+@pytest.mark.slow
 def test_run_folders_are_not_overwritten_by_accident(made: Path, tmp_path: Path) -> None:
     line = spread(made, FORMS["samples and features together"])
     out = tmp_path / "run"
@@ -474,6 +478,7 @@ def interrupted(code: str, after: float, *arguments: str) -> tuple[int, str, str
 SAYS_INTERRUPTED = (130, "", "interrupted; nothing was left half-written\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [0.0, 0.1, 0.3, 0.6, 1.0, 4.0])
 def test_interrupting_leaves_no_half_written_run(tmp_path: Path, after: float) -> None:
     out = tmp_path / "demo"
@@ -508,6 +513,7 @@ def test_interrupting_an_import_that_hides_it(tmp_path: Path, library: str) -> N
 # Paths and tables as people have them
 
 
+@pytest.mark.slow
 def test_paths_with_spaces_and_other_letters(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -578,6 +584,7 @@ def test_check_looks_for_leaks(made: Path, tmp_path: Path) -> None:
     assert "--query-features" in bare
 
 
+@pytest.mark.slow
 def test_protocols_are_listed_shown_and_checked(tmp_path: Path) -> None:
     listed = told("protocols", "list")
     for name in rve.list_protocols():
@@ -606,6 +613,7 @@ def test_unknown_protocols(command: str, made: Path) -> None:
     assert "none.toml: no such protocol file" in said
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(memory=st.sampled_from(["256KiB", "1MiB", "3mb", "0.5GiB"]), workers=st.integers(1, 4))
 def test_memory_and_threads_change_nothing(memory: str, workers: int) -> None:

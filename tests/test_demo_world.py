@@ -37,6 +37,7 @@ def files_of(root: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_the_same_seed_gives_the_same_files(tmp_path: Path) -> None:
     calls: list[tuple[int, int]] = []
@@ -143,6 +144,7 @@ def test_png_keeps_the_pixels(tmp_path: Path) -> None:
         assert np.array_equal(np.asarray(image), pixels)
 
 
+@pytest.mark.slow
 def test_the_baseline_finds_many_people_but_not_all() -> None:
     plan, renderer = [seen for seen in plan_people(0) if seen.label >= 0], PeopleRenderer(0)
     vectors = colour_texture([Image.fromarray(renderer.render(seen)) for seen in plan])

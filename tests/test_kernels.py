@@ -77,6 +77,7 @@ def literal_place(
     return bins, doubtful
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(
     scores=arrays(np.int8, st.tuples(st.integers(1, 7), st.integers(1, 9)),

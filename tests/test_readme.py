@@ -57,6 +57,7 @@ def test_the_tower_has_the_numbers_told(tmp_path: Path, drop: bool, first: float
     assert done.stdout.startswith(f"R@1: {first}")
 
 
+@pytest.mark.slow
 def test_omniglot_runs_from_its_zip(tmp_path: Path) -> None:
     """2,720 images of 136 characters by 20 drawers: 19 positives each."""
     archive = data("identity/omniglot_small1/images_background_small1.zip")

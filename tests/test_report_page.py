@@ -104,6 +104,7 @@ def test_the_page_asks_nothing_of_the_network(both: Path) -> None:
             assert value is None or value.startswith(("#", "data:image/webp;base64,"))
 
 
+@pytest.mark.slow
 def test_the_same_input_has_the_same_bytes(tmp_path: Path) -> None:
     results = [people(), places()]
     for name in ("a", "b"):
@@ -117,6 +118,7 @@ def test_the_same_input_has_the_same_bytes(tmp_path: Path) -> None:
         assert (tmp_path / "a" / path).read_bytes() == (tmp_path / "b" / path).read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_a_saved_result_gives_the_same_page(tmp_path: Path) -> None:
     made = places()
@@ -143,6 +145,7 @@ def test_numbers_are_on_the_page(tmp_path: Path) -> None:
     assert "up to and including 25 m" in text
 
 
+@pytest.mark.slow
 def test_results_of_one_protocol_are_compared_and_share_figures(tmp_path: Path) -> None:
     page = write_report([people(), people(4)], tmp_path, names=["one", "two"])
     reader = read(page)
@@ -234,6 +237,7 @@ def test_counts_that_are_not_the_published_ones_are_pointed_out(tmp_path: Path) 
     assert "differs 41 or 42" in text
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_without_lists_the_page_says_how_to_get_them(tmp_path: Path) -> None:
     made = replace(people(), rankings=None)

@@ -89,6 +89,7 @@ def page(result: rve.Result, folder: Path) -> str:
     return write_report([result], folder / "page").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CASES)
 def test_rules_that_need_columns_alone(kind: str, tmp_path: Path) -> None:
     query, gallery, scores = world()
@@ -100,6 +101,7 @@ def test_rules_that_need_columns_alone(kind: str, tmp_path: Path) -> None:
         judge(result.protocol, query, gallery, truth=[[1]])
 
 
+@pytest.mark.slow
 def test_listed_pairs_from_a_file(tmp_path: Path) -> None:
     query, gallery, scores = world()
     rows = [f"{name},{(7 * name + step) % 90},{'good' if step < 3 else 'junk'},{step + 1}"
@@ -122,6 +124,7 @@ def test_listed_pairs_from_a_file(tmp_path: Path) -> None:
     assert np.array_equal(supplied.role, relevance.role)
 
 
+@pytest.mark.slow
 def test_neighbours_from_a_file_or_other_features(tmp_path: Path) -> None:
     query, gallery, scores = world()
     other = np.random.default_rng(3).integers(1, 4, (90, 4)).astype(float)

@@ -51,6 +51,7 @@ def test_the_wheel_finds_its_own_protocols(installed: Path) -> None:
     assert out[3] == "market1501"
 
 
+@pytest.mark.slow
 def test_the_wheel_writes_a_report(installed: Path, tmp_path: Path) -> None:
     code = f"""
 import sys
