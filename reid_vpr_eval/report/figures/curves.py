@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from reid_vpr_eval.metrics.compute import chance
 from reid_vpr_eval.report.figures.style import (
     MUTED,
     SERIES,
-    Display,
+    ResultsDisplay,
     cut,
     legend_above,
     line_style,
@@ -35,7 +35,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(eq=False, kw_only=True)
-class CurveDisplay(Display):
+class CurveDisplay(ResultsDisplay):
     """A metric at every cut-off, a line a result: CMC, or Recall@N for places.
 
     Attributes
@@ -76,7 +76,7 @@ class CurveDisplay(Display):
     @classmethod
     def from_result(
         cls, result: Result, metric: str = "CMC", *, name: str = "", k_max: int | None = None
-    ) -> CurveDisplay:
+    ) -> Self:
         """Take the curve of one result, see :meth:`from_results`."""
         return cls.from_results([result], metric, names=[name] if name else (), k_max=k_max)
 
@@ -88,7 +88,7 @@ class CurveDisplay(Display):
         *,
         names: Sequence[str] = (),
         k_max: int | None = None,
-    ) -> CurveDisplay:
+    ) -> Self:
         """Take the curves of several results.
 
         Parameters
@@ -149,9 +149,6 @@ class CurveDisplay(Display):
             for name, values in zip(self.names, self.values, strict=True)
         ]
         return f"{'Recall@N' if self.kind == 'recall' else 'CMC'} curve. {'; '.join(ends)}"
-
-    def _size(self) -> tuple[float, float]:
-        return 6.0, 4.0 + 0.18 * len(self.names)
 
     def _draw(self, ax: Axes) -> None:
         ticks = [k for k in (1, *range(5, int(self.k[-1]) + 1, 5)) if k <= self.k[-1]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from reid_vpr_eval.report.figures.style import (
     INK,
     MUTED,
     SMALL,
-    Display,
+    ResultsDisplay,
     cut,
     legend_above,
     line_style,
@@ -38,7 +38,7 @@ _NEAREST = 0.1
 
 
 @dataclass(eq=False, kw_only=True)
-class RadiusDisplay(Display):
+class RadiusDisplay(ResultsDisplay):
     """Recall as a function of the radius: how much hangs on where the line was drawn?
 
     Attributes
@@ -73,7 +73,7 @@ class RadiusDisplay(Display):
     lines_: list[Line2D] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
-    def from_result(cls, result: Result, *, name: str = "") -> RadiusDisplay:
+    def from_result(cls, result: Result, *, name: str = "") -> Self:
         """Take the first answers of one result, and of its top-k lists if there are any."""
         called = run_names([result], [name] if name else ())
         distances = {1: _errors(result)}
@@ -93,9 +93,7 @@ class RadiusDisplay(Display):
         )
 
     @classmethod
-    def from_results(
-        cls, results: Sequence[Result], *, names: Sequence[str] = ()
-    ) -> RadiusDisplay:
+    def from_results(cls, results: Sequence[Result], *, names: Sequence[str] = ()) -> Self:
         """Take the first answers of several results; of one, as :meth:`from_result`.
 
         Raises
@@ -135,9 +133,6 @@ class RadiusDisplay(Display):
             told.append(f"{name}: {', '.join(at)}")
         return f"Recall over the radius. {'; '.join(told)}"
 
-    def _size(self) -> tuple[float, float]:
-        return 6.0, 4.0 + 0.18 * len(self.names)
-
     def _draw(self, ax: Axes) -> None:
         marks = [int(np.searchsorted(self.radius, m)) for m in (1, 5, 10, 25, 50, 100, 200)]
         self.lines_ = []
@@ -156,7 +151,7 @@ class RadiusDisplay(Display):
 
 
 @dataclass(eq=False, kw_only=True)
-class ErrorDisplay(Display):
+class ErrorDisplay(ResultsDisplay):
     """How far first answers are away: the share of queries within each distance.
 
     Attributes
@@ -181,14 +176,7 @@ class ErrorDisplay(Display):
     lines_: list[Line2D] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
-    def from_result(cls, result: Result, *, name: str = "") -> ErrorDisplay:
-        """Take the first answers of one result, see :meth:`from_results`."""
-        return cls.from_results([result], names=[name] if name else ())
-
-    @classmethod
-    def from_results(
-        cls, results: Sequence[Result], *, names: Sequence[str] = ()
-    ) -> ErrorDisplay:
+    def from_results(cls, results: Sequence[Result], *, names: Sequence[str] = ()) -> Self:
         """Take the distances of first answers from the tables of queries.
 
         Raises
@@ -233,9 +221,6 @@ class ErrorDisplay(Display):
             for i, name in enumerate(self.names)
         ]  # fmt: skip
         return f"Distance of first answers. {'; '.join(told)}"
-
-    def _size(self) -> tuple[float, float]:
-        return 6.0, 4.0 + 0.18 * len(self.names)
 
     def _draw(self, ax: Axes) -> None:
         farthest = max([float(m[-1]) for m in self.metres if len(m)], default=1.0)

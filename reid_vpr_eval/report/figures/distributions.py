@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from reid_vpr_eval.report.figures.style import (
     MUTED,
     SERIES,
     SMALL,
-    Display,
+    ResultsDisplay,
     cut,
     legend_above,
     panel_name,
@@ -37,7 +37,7 @@ _SCORE_BINS = 40
 
 
 @dataclass(eq=False, kw_only=True)
-class AveragePrecisionDisplay(Display):
+class AveragePrecisionDisplay(ResultsDisplay):
     """How many queries have which average precision, a panel a result.
 
     Attributes
@@ -60,14 +60,7 @@ class AveragePrecisionDisplay(Display):
     shares: list[Floats]
 
     @classmethod
-    def from_result(cls, result: Result, *, name: str = "") -> AveragePrecisionDisplay:
-        """Take the average precision of each query, see :meth:`from_results`."""
-        return cls.from_results([result], names=[name] if name else ())
-
-    @classmethod
-    def from_results(
-        cls, results: Sequence[Result], *, names: Sequence[str] = ()
-    ) -> AveragePrecisionDisplay:
+    def from_results(cls, results: Sequence[Result], *, names: Sequence[str] = ()) -> Self:
         """Take the average precision of each query from the tables of queries.
 
         Raises
@@ -146,7 +139,7 @@ class AveragePrecisionDisplay(Display):
 
 
 @dataclass(eq=False, kw_only=True)
-class ScoreDisplay(Display):
+class ScoreDisplay(ResultsDisplay):
     """The scores of positives and negatives, a panel a result: how far are they apart?
 
     Attributes
@@ -167,14 +160,7 @@ class ScoreDisplay(Display):
     axis: list[str]
 
     @classmethod
-    def from_result(cls, result: Result, *, name: str = "") -> ScoreDisplay:
-        """Take the scores of one result, see :meth:`from_results`."""
-        return cls.from_results([result], names=[name] if name else ())
-
-    @classmethod
-    def from_results(
-        cls, results: Sequence[Result], *, names: Sequence[str] = ()
-    ) -> ScoreDisplay:
+    def from_results(cls, results: Sequence[Result], *, names: Sequence[str] = ()) -> Self:
         """Take the scores of judged pairs and of the best negatives from the counts.
 
         Raises

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from reid_vpr_eval.ranking import Ranking
 from reid_vpr_eval.report.figures.counted import counts_of, evaluated_of, pool_of
 from reid_vpr_eval.report.figures.style import (
     MUTED,
-    Display,
+    ResultsDisplay,
     cut,
     legend_above,
     line_style,
@@ -39,7 +39,7 @@ _BOTH = 2
 
 
 @dataclass(eq=False, kw_only=True)
-class PrecisionRecallDisplay(Display):
+class PrecisionRecallDisplay(ResultsDisplay):
     """Precision at every recall, averaged over queries: exact, and interpolated.
 
     Attributes
@@ -70,14 +70,7 @@ class PrecisionRecallDisplay(Display):
     lines_: list[Line2D] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
-    def from_result(cls, result: Result, *, name: str = "") -> PrecisionRecallDisplay:
-        """Take the curve of one result, see :meth:`from_results`."""
-        return cls.from_results([result], names=[name] if name else ())
-
-    @classmethod
-    def from_results(
-        cls, results: Sequence[Result], *, names: Sequence[str] = ()
-    ) -> PrecisionRecallDisplay:
+    def from_results(cls, results: Sequence[Result], *, names: Sequence[str] = ()) -> Self:
         """Average the precision at every recall over the queries that are in the means.
 
         Raises
@@ -115,9 +108,6 @@ class PrecisionRecallDisplay(Display):
         ]
         return f"Precision-recall curve, averaged over queries. {'; '.join(told)}"
 
-    def _size(self) -> tuple[float, float]:
-        return 6.0, 4.0 + 0.18 * len(self.names)
-
     def _draw(self, ax: Axes) -> None:
         every: dict[str, Any] = {
             "clip_on": False, "zorder": 3, "markevery": list(range(0, _LEVELS + 1, 20))
@@ -139,7 +129,7 @@ class PrecisionRecallDisplay(Display):
 
 
 @dataclass(eq=False, kw_only=True)
-class FirstAnswerDisplay(Display):
+class FirstAnswerDisplay(ResultsDisplay):
     """Precision and recall of first answers, accepted above a threshold on their score.
 
     The curve of place recognition with one match a query: recall ends at Recall@1 of the
@@ -161,14 +151,7 @@ class FirstAnswerDisplay(Display):
     lines_: list[Line2D] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
-    def from_result(cls, result: Result, *, name: str = "") -> FirstAnswerDisplay:
-        """Take the curve of one result, see :meth:`from_results`."""
-        return cls.from_results([result], names=[name] if name else ())
-
-    @classmethod
-    def from_results(
-        cls, results: Sequence[Result], *, names: Sequence[str] = ()
-    ) -> FirstAnswerDisplay:
+    def from_results(cls, results: Sequence[Result], *, names: Sequence[str] = ()) -> Self:
         """Take precision and recall of first answers from the counts.
 
         Raises
@@ -209,9 +192,6 @@ class FirstAnswerDisplay(Display):
         ]
         return f"Precision-recall curve of first answers. {'; '.join(told)}"
 
-    def _size(self) -> tuple[float, float]:
-        return 6.0, 4.0 + 0.18 * len(self.names)
-
     def _draw(self, ax: Axes) -> None:
         self.lines_ = []
         for i, (recall, precision) in enumerate(zip(self.recall, self.precision, strict=True)):
@@ -224,7 +204,7 @@ class FirstAnswerDisplay(Display):
 
 
 @dataclass(eq=False, kw_only=True)
-class RocDisplay(Display):
+class RocDisplay(ResultsDisplay):
     """True accepts over false accepts, all pairs pooled, on a logarithmic axis.
 
     Attributes
@@ -247,12 +227,7 @@ class RocDisplay(Display):
     lines_: list[Line2D] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
-    def from_result(cls, result: Result, *, name: str = "") -> RocDisplay:
-        """Take the curve of one result, see :meth:`from_results`."""
-        return cls.from_results([result], names=[name] if name else ())
-
-    @classmethod
-    def from_results(cls, results: Sequence[Result], *, names: Sequence[str] = ()) -> RocDisplay:
+    def from_results(cls, results: Sequence[Result], *, names: Sequence[str] = ()) -> Self:
         """Take the rates from the scores of positive pairs and of the kept negatives.
 
         Raises
@@ -301,9 +276,6 @@ class RocDisplay(Display):
             if false[-1] >= level
         ]
         return f"ROC curve. {'; '.join(told) or '; '.join(self.names)}"
-
-    def _size(self) -> tuple[float, float]:
-        return 6.0, 4.0 + 0.18 * len(self.names)
 
     def _draw(self, ax: Axes) -> None:
         least = 10.0 ** np.floor(np.log10(1 / max(*self.n_negatives, 10)))

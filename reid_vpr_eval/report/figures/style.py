@@ -109,6 +109,25 @@ class Display:
         raise NotImplementedError
 
 
+class ResultsDisplay(Display):
+    """A figure of one or several results, each with a name in the legend."""
+
+    names: list[str]
+
+    @classmethod
+    def from_result(cls, result: Result, *, name: str = "") -> Self:
+        """Take one result, see `from_results`."""
+        return cls.from_results([result], names=[name] if name else ())
+
+    @classmethod
+    def from_results(cls, results: Sequence[Result], *, names: Sequence[str] = ()) -> Self:
+        """Take several results; by default they are called by the titles of their protocols."""
+        raise NotImplementedError
+
+    def _size(self) -> tuple[float, float]:
+        return 6.0, 4.0 + 0.18 * len(self.names)
+
+
 @contextmanager
 def styled() -> Iterator[None]:
     """Draw in the house style whatever the user's settings are, and put them back."""
