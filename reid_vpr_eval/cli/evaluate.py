@@ -8,8 +8,10 @@ from typing import Annotated
 
 import typer
 
-from reid_vpr_eval.cli.base import app, command_line, guarded, progress, size
+from reid_vpr_eval.cli.base import app, command_line, guarded, progress
 from reid_vpr_eval.cli.options import (
+    CacheOption,
+    EncoderOption,
     Expected,
     Format,
     GalleryFeatures,
@@ -17,6 +19,7 @@ from reid_vpr_eval.cli.options import (
     IntervalOption,
     Keep,
     LevelOption,
+    MemoryOption,
     Metric,
     Policy,
     ProtocolArgument,
@@ -27,6 +30,7 @@ from reid_vpr_eval.cli.options import (
     TieOrder,
     TruthOption,
     UnitOption,
+    WorkersOption,
 )
 
 
@@ -43,10 +47,8 @@ def run(
     distances: Annotated[Path | None, typer.Option(help="matrix, smaller is better")] = None,
     ranked: Annotated[Path | None, typer.Option(help="ranked lists of positions or ids")] = None,
     metric: Annotated[Metric | None, typer.Option(help="how features are compared")] = None,
-    encoder: Annotated[
-        str, typer.Option(help="turns images into features: a name or module:function")
-    ] = "colour-texture",
-    cache: Annotated[Path | None, typer.Option(help="folder that keeps encoded images")] = None,
+    encoder: EncoderOption = "colour-texture",
+    cache: CacheOption = None,
     truth: TruthOption = None,
     expected: Annotated[
         Expected, typer.Option(help="what differing counts mean")
@@ -84,10 +86,8 @@ def run(
     unretrieved: Annotated[
         Policy, typer.Option(help="positives that ranked lists do not hold")
     ] = Policy.error,
-    memory: Annotated[
-        str | None, typer.Option(help="working memory, such as 512MiB", callback=size)
-    ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="threads")] = None,
+    memory: MemoryOption = None,
+    workers: WorkersOption = None,
     checkpoint: Annotated[
         Path | None, typer.Option(help="folder that lets a run that was killed go on")
     ] = None,

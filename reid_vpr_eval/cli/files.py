@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from reid_vpr_eval.cli.base import app, guarded, progress
+from reid_vpr_eval.cli.options import CacheOption
 
 
 @app.command()
@@ -22,7 +23,7 @@ def encode(
     names: Annotated[
         str | None, typer.Option(help="grammar of the file names, or a regular expression")
     ] = None,
-    cache: Annotated[Path | None, typer.Option(help="folder that keeps encoded images")] = None,
+    cache: CacheOption = None,
 ) -> None:
     """Turn a folder of images into features with their samples."""
     from reid_vpr_eval.errors import FormatError

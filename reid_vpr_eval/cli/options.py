@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from reid_vpr_eval.cli.base import size
+
 
 class Expected(StrEnum):
     """What a count that differs from the published one means."""
@@ -120,3 +122,12 @@ SeedOption = Annotated[
 TruthOption = Annotated[
     Path | None, typer.Option("--truth", help="lists or neighbours that the protocol asks for")
 ]
+
+EncoderOption = Annotated[
+    str, typer.Option(help="turns images into features: a name or module:function")
+]
+CacheOption = Annotated[Path | None, typer.Option(help="folder that keeps encoded images")]
+MemoryOption = Annotated[
+    str | None, typer.Option(help="working memory, such as 512MiB", callback=size)
+]
+WorkersOption = Annotated[int | None, typer.Option(min=1, help="threads")]

@@ -9,15 +9,19 @@ from typing import Annotated
 
 import typer
 
-from reid_vpr_eval.cli.base import app, guarded, progress, size
+from reid_vpr_eval.cli.base import app, guarded, progress
 from reid_vpr_eval.cli.options import (
+    CacheOption,
+    EncoderOption,
     Expected,
     GalleryFeatures,
     GalleryOption,
+    MemoryOption,
     Metric,
     QueryFeatures,
     TableFormat,
     TruthOption,
+    WorkersOption,
 )
 
 
@@ -106,18 +110,14 @@ def sweep(
     distance: Annotated[
         Metric | None, typer.Option("--distance", help="how features are compared")
     ] = None,
-    encoder: Annotated[
-        str, typer.Option(help="turns images into features: a name or module:function")
-    ] = "colour-texture",
-    cache: Annotated[Path | None, typer.Option(help="folder that keeps encoded images")] = None,
+    encoder: EncoderOption = "colour-texture",
+    cache: CacheOption = None,
     truth: TruthOption = None,
     expected: Annotated[
         Expected, typer.Option(help="what differing counts of the gallery mean")
     ] = Expected.enforce,
-    memory: Annotated[
-        str | None, typer.Option(help="working memory, such as 512MiB", callback=size)
-    ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="threads")] = None,
+    memory: MemoryOption = None,
+    workers: WorkersOption = None,
     seed: Annotated[int, typer.Option(min=0, help="of intervals and forecast")] = 0,
     format: Annotated[
         TableFormat, typer.Option(help="how the curve is printed")
