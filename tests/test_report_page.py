@@ -165,6 +165,14 @@ def test_results_of_different_protocols_are_not_compared(both: Path) -> None:
 
 
 @pytest.mark.usefixtures("quick")
+def test_results_that_belong_together_are_compared_beside_others(tmp_path: Path) -> None:
+    text = words(read(write_report([people(), people(4), places()], tmp_path)))
+    assert "different protocols: only those that belong together are compared" in text
+    assert "each stands for itself" not in text
+    assert "Comparison: Same label, leave one out" in text
+
+
+@pytest.mark.usefixtures("quick")
 def test_results_of_other_queries_are_not_compared(tmp_path: Path) -> None:
     made = people()
     other = replace(made, inputs={**made.inputs, "query": "other"})
