@@ -52,6 +52,9 @@ def cut(vectors: Array, folder: Path, cuts: Sequence[int], suffix: str = ".npy")
         paths.append(folder / f"part{number + 8}{suffix}")
         if suffix == ".npy":
             np.save(paths[-1], vectors[begin:end])
+        elif suffix.endswith("vecs"):
+            word = np.int32(vectors.shape[1]).astype("<i4").tobytes()
+            paths[-1].write_bytes(b"".join(word + row.tobytes() for row in vectors[begin:end]))
         else:
             head = np.array([end - begin, vectors.shape[1]], "<u4").tobytes()
             paths[-1].write_bytes(head + vectors[begin:end].tobytes())
@@ -68,11 +71,15 @@ def test_rows_are_those_of_one_array(
     """Slices, positions and lazily taken rows, over any cuts, with small and large gaps."""
     rng = np.random.default_rng(seed)
     n, dim = data.draw(st.integers(1, 60)), data.draw(st.integers(1, 9))
-    kind = data.draw(st.sampled_from(["<f2", "<f4", ">f4", "<f8", "i1", "u1"]))
+    suffix, kind = data.draw(st.sampled_from(
+        [(".npy", kind) for kind in ("<f2", "<f4", ">f4", "<f8", "i1", "<i4", "u1")]
+        + [(".fvecs", "<f4"), (".ivecs", "<i4"), (".bvecs", "u1"), (".fbin", "<f4")]
+    ))  # fmt: skip
     whole = (rng.normal(size=(n, dim)) * 50).astype(kind)
     cuts = sorted(data.draw(st.sets(st.integers(1, max(1, n - 1)), max_size=4)) - {n})
-    shards = Shards(cut(whole, tmp_path_factory.mktemp("s"), cuts))
+    shards = Shards(cut(whole, tmp_path_factory.mktemp("s"), cuts, suffix))
     patch = pytest.MonkeyPatch()
+    patch.setattr("reid_vpr_eval.scores.files._PIECE", data.draw(st.sampled_from([1, 50, 4096])))
     patch.setattr("reid_vpr_eval.scores.shards._BRIDGED", data.draw(st.sampled_from([0, 40, 999])))
     patch.setattr("reid_vpr_eval.scores.shards._PIECE", data.draw(st.sampled_from([1, 64, 4096])))
     for vector in np.arange(2 * dim).reshape(2, dim).astype(kind)[: data.draw(st.integers(0, 2))]:
@@ -116,7 +123,9 @@ def test_what_shards_are_not(tmp_path: Path) -> None:
         shards.take([True])
 
 
-@pytest.mark.parametrize(("suffix", "kind"), [(".fbin", "<f4"), (".u8bin", "u1"), (".i8bin", "i1")])
+@pytest.mark.parametrize(("suffix", "kind"), [
+    (".fbin", "<f4"), (".ibin", "<i4"), (".u8bin", "u1"), (".i8bin", "i1"),
+])  # fmt: skip
 def test_files_with_a_header_of_two_numbers(tmp_path: Path, suffix: str, kind: str) -> None:
     whole = np.arange(1, 13).reshape(6, 2).astype(kind)
     paths = cut(whole, tmp_path, [1, 4], suffix)
@@ -131,6 +140,75 @@ def test_files_with_a_header_of_two_numbers(tmp_path: Path, suffix: str, kind: s
     paths[1].write_bytes(b"1234")
     with pytest.raises(FormatError, match=r"has 4 bytes and so no header"):
         Shards(paths)
+
+
+VECS = {".fvecs": "<f4", ".ivecs": "<i4", ".bvecs": "u1"}
+
+
+@pytest.mark.parametrize(("suffix", "kind"), VECS.items())
+@pytest.mark.parametrize("metric", ["cosine", "euclidean", "cityblock"])
+def test_vectors_after_their_dimension_rank_as_one_array(
+    tmp_path: Path, suffix: str, kind: str, metric: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One file or three, read in pieces of one row, a few or all: as .npy, to the bit."""
+    world = World(3, n_query=40, n_gallery=400)
+    query, gallery = (
+        np.clip(side * 40 + 60, 1, 120).astype(kind) for side in (world.query, world.gallery)
+    )
+    np.save(tmp_path / "g.npy", gallery)
+    wanted = rve.rank(rve.Embeddings(query, tmp_path / "g.npy", metric), world.relevance(), top_k=3)
+    for piece, cuts, workers, memory in (
+        (1, [], 1, "40KiB"), (999, [1, 150], 3, "100KiB"), (1 << 20, [399], 2, "512MiB"),
+    ):  # fmt: skip
+        monkeypatch.setattr("reid_vpr_eval.scores.files._PIECE", piece)
+        folder = tmp_path / str(workers)
+        files = rve.Embeddings(cut(query, folder / "q", [7], suffix),
+                               cut(gallery, folder / "g", cuts, suffix), metric)  # fmt: skip
+        assert files.gallery.dtype == gallery.dtype
+        assert files.fingerprint() == rve.Embeddings(query, gallery, metric).fingerprint()
+        found = rve.rank(files, world.relevance(), workers=workers, memory=memory, top_k=3)
+        same(found, wanted)
+        assert np.array_equal(found.top_item, wanted.top_item)
+    again = pickle.loads(pickle.dumps(files.gallery))  # noqa: S301 (made the line before)
+    assert np.array_equal(again[100:], gallery[100:])
+
+
+@pytest.mark.parametrize("suffix", VECS)
+def test_vectors_after_their_dimension_that_are_refused(tmp_path: Path, suffix: str) -> None:
+    whole = np.arange(60).reshape(20, 3).astype(VECS[suffix])
+    row = 4 + whole[0].nbytes
+    (path,) = cut(whole, tmp_path, [], suffix)
+    stored = path.read_bytes()
+    assert np.array_equal(read_features(path)[:], whole)
+
+    def refused(content: bytes, says: str) -> None:
+        path.write_bytes(content)
+        with pytest.raises(FormatError, match=rf"part8\{suffix}: {says}"):
+            rve.Embeddings(whole + whole.dtype.type(1), path)
+
+    refused(stored[:-1], rf"begins with the dimension 3, .* {row} bytes, .*19 rows and {row - 1} ")
+    refused(stored + b"12", r".* are 20 rows and 2 bytes more: it is cut off, or no ")
+    refused(b"12", "has 2 bytes and so no header")
+    refused(b"\0" * 4 + stored[4:], rf"begins with the dimension 0, so it is no {suffix} file")
+    refused(b"\xff" * 4 + stored[4:], "begins with the dimension -1, so")
+    wrong = stored[: 11 * row] + b"\4" + stored[11 * row + 1 :]
+    refused(wrong, "row 11 begins with the dimension 4, the first row with 3: bytes are missing")
+    path.write_bytes(wrong)
+    assert np.array_equal(Shards(path)[:11], whole[:11])  # rows are checked where they are read
+    for rows in (slice(9, 12), np.array([12, 10]), np.array([11])):
+        with pytest.raises(FormatError, match="row 11 begins with the dimension 4"):
+            Shards(path)[rows]
+
+
+def test_bad_numbers_after_a_dimension_are_named(tmp_path: Path) -> None:
+    vectors = WHOLE.copy()
+    vectors[[2, 17]] = np.nan
+    files = cut(vectors, tmp_path, [10], ".fvecs")
+    with pytest.raises(ScoreError, match=r"2 of 20 rows \(rows 2, 17: .*part8\.fvecs row 2, "
+                                         r".*part9\.fvecs row 7\)"):  # fmt: skip
+        rve.Embeddings(WHOLE, files)
+    np.save(tmp_path / "part10.npy", WHOLE)  # kinds may be mixed where their types agree
+    assert np.array_equal(Shards(tmp_path)[20:], WHOLE)
 
 
 def test_large_files_are_shards_and_small_ones_are_loaded(

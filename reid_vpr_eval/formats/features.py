@@ -27,16 +27,17 @@ def read_features(path: str | os.PathLike[str], *, side: SideName | None = None)
     ----------
     path : path
         A .npy matrix; a .npz with ``features``, ``query_features`` / ``gallery_features``
-        or one matrix of floats; a .mat with ``query_f`` / ``gallery_f``. A folder, a glob
-        pattern or several paths with commas between them name .npy (or .fbin, .u8bin,
-        .i8bin) files whose rows follow one another.
+        or one matrix of floats; a .mat with ``query_f`` / ``gallery_f``; a .fbin, .u8bin,
+        .i8bin, .ibin, .fvecs, .bvecs or .ivecs file. A folder, a glob pattern or several
+        paths with commas between them name .npy files, or files of these seven kinds, whose
+        rows follow one another.
     side : {"query", "gallery"}, optional
         Which side to take from a file that holds both.
 
     Returns
     -------
     array or Shards
-        Several files, and one of 256 MiB or more, are not loaded.
+        Several files, a .npy of 256 MiB or more and a .fbin, .fvecs and so on are not loaded.
 
     Raises
     ------

@@ -35,12 +35,12 @@ class Embeddings:
     Parameters
     ----------
     query, gallery : array (n, d), path, list of paths, or Shards
-        One vector a row. Several files (``.npy``, ``.fbin``, ``.u8bin``, ``.i8bin``), a folder
-        of them, and one file of 256 MiB or more are :class:`Shards`: read block by block,
-        never held in memory. A smaller file is loaded. Vectors keep their type and are
-        converted a block at a time: float16 and whole numbers of up to 16 bits are scored as
-        float32, wider whole numbers as float64, float64 stays float64. Anything with
-        ``__array__`` (a torch tensor on the CPU) is accepted.
+        One vector a row. Several files, a folder of them, one ``.npy`` file of 256 MiB or more
+        and one of the other kinds that :class:`Shards` lists (``.fbin``, ``.fvecs`` ...) are
+        shards: read block by block, never held in memory. A smaller ``.npy`` file is loaded.
+        Vectors keep their type and are converted a block at a time: float16 and whole numbers
+        of up to 16 bits are scored as float32, wider whole numbers as float64, float64 stays
+        float64. Anything with ``__array__`` (a torch tensor on the CPU) is accepted.
     metric : str
         - "cosine" normalises the vectors; "dot" does not;
         - "euclidean" and "sqeuclidean" rank alike;

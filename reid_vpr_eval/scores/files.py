@@ -1,4 +1,4 @@
-"""Files of vectors that are read a few rows at a time: what their headers say, and reading."""
+"""Files of vectors that are read a few rows at a time."""
 
 from __future__ import annotations
 
@@ -14,19 +14,17 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import FormatError, InputNotFoundError, ScoreError
+from reid_vpr_eval.errors import FormatError, InputNotFoundError
+from reid_vpr_eval.scores.headers import SUFFIXES, layout_of
 
 __all__ = ["SUFFIXES", "VectorFile", "files_of_folder", "in_blocks", "in_order"]
 
 Array: TypeAlias = npt.NDArray[Any]
 
-#: Files with a header of two numbers, rows and dimension, and the type of what follows.
-_BIN = {".fbin": "<f4", ".u8bin": "u1", ".i8bin": "i1"}
-#: The suffixes of files that can be read a few rows at a time.
-SUFFIXES = (".npy", *_BIN)
-_TYPES = ("f2", "f4", "f8", "i1", "u1")
 #: A .npy file that is smaller is loaded; a larger one is read in blocks.
 _LOADED = 256 << 20
+#: Rows with something before their numbers are read in pieces of this many bytes.
+_PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,9 @@ class VectorFile:
         Of the stored numbers.
     rows, dim : int
     offset : int
-        Bytes before the first vector.
+        Bytes before the first row.
+    lead : int
+        Bytes of each row before its numbers: none, or 4, the dimension again (``.fvecs``).
     size, changed : int
         Bytes of the file, and when it was last written (ns); both are compared at each reading.
     place : (int, int)
@@ -53,6 +53,7 @@ class VectorFile:
     rows: int
     dim: int
     offset: int
+    lead: int
     size: int
     changed: int
     place: tuple[int, int]
@@ -68,7 +69,7 @@ class VectorFile:
         FormatError
             If it is damaged, of another kind, in Fortran order or cut off.
         ScoreError
-            If it holds no matrix of numbers of 8 to 64 bits, or nothing.
+            If it holds no matrix of numbers that can be read in blocks, or nothing.
         """
         source = Path(os.path.abspath(Path(path).expanduser()))
         if not source.is_file():
@@ -78,14 +79,19 @@ class VectorFile:
         try:
             with source.open("rb") as stream:
                 found = os.fstat(stream.fileno())
-                shape, dtype, offset = _header(source, stream)
+                layout = layout_of(source, stream, found.st_size)
         except OSError as error:
             raise FormatError(f"{source}: cannot be read ({error.strerror})") from error
-        rows, dim = _checked(source, shape, dtype, offset, found.st_size)
+        rows, dim = layout.shape
         return cls(
-            str(source), dtype, rows, dim, offset, found.st_size, found.st_mtime_ns,
-            (found.st_dev, found.st_ino),
+            str(source), layout.dtype, rows, dim, layout.offset, layout.lead, found.st_size,
+            found.st_mtime_ns, (found.st_dev, found.st_ino),
         )  # fmt: skip
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row in the file."""
+        return self.lead + self.dim * self.dtype.itemsize
 
     @contextmanager
     def reading(self) -> Iterator[FileIO]:
@@ -108,15 +114,46 @@ class VectorFile:
             self._check_unchanged(stream)
 
     def read(self, stream: FileIO, first: int, out: Array) -> None:
-        """Read consecutive rows, from `first` on, into a C-ordered array of the stored type."""
-        stream.seek(self.offset + first * self.dim * self.dtype.itemsize)
-        left = memoryview(out.view(np.uint8)).cast("B")  # type: ignore[arg-type]
+        """Read consecutive rows, from `first` on, into a C-ordered array of the stored type.
+
+        Raises
+        ------
+        FormatError
+            If the file ends, or a row begins with another dimension than the first.
+        """
+        stream.seek(self.offset + first * self.row_bytes)
+        raw = out.view(np.uint8)
+        if not self.lead:
+            self._fill(stream, first, raw)
+            return
+        step = max(1, _PIECE // self.row_bytes)
+        piece = np.empty((min(step, len(out)), self.row_bytes), np.uint8)
+        for start in range(0, len(out), step):
+            rows = piece[: len(out) - start]
+            self._fill(stream, first + start, rows)
+            self._check_leads(first + start, rows)
+            raw[start : start + len(rows)] = rows[:, self.lead :]
+
+    def _fill(self, stream: FileIO, first: int, raw: Array) -> None:
+        """Read the bytes of rows from where the stream stands; `first` is named if it ends."""
+        left = memoryview(raw).cast("B")  # type: ignore[arg-type]
         while left:
             n = stream.readinto(left)
             if not n:
                 self._check_unchanged(stream)
-                raise FormatError(f"{self.path}: ends within row {first + len(out)}: copy it again")
+                raise FormatError(f"{self.path}: ends within row {first + len(raw)}: copy it again")
             left = left[n:]
+
+    def _check_leads(self, first: int, rows: Array) -> None:
+        """Refuse rows that begin with another dimension."""
+        said = np.ascontiguousarray(rows[:, : self.lead]).view("<i4")[:, 0]
+        bad = np.flatnonzero(said != self.dim)
+        if len(bad):
+            raise FormatError(
+                f"{self.path}: row {first + bad[0]} begins with the dimension {said[bad[0]]}, the "
+                f"first row with {self.dim}: bytes are missing or wrong there, or it is no "
+                f"{Path(self.path).suffix} file; write or copy it again"
+            )
 
     def _check_unchanged(self, stream: FileIO) -> None:
         now = os.fstat(stream.fileno())
@@ -166,59 +203,3 @@ def _natural(name: str) -> list[tuple[str, int, str]]:
         (text, int(number or -1), number)
         for text, number in zip(parts[::2], [*parts[1::2], ""], strict=True)
     ]
-
-
-def _header(path: Path, stream: Any) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    """Return the shape, the type and where the numbers begin."""
-    suffix = path.suffix.lower()
-    if suffix in _BIN:
-        head = np.frombuffer(stream.read(8), np.uint8)
-        if len(head) < 8:
-            raise FormatError(f"{path}: has {len(head)} bytes and so no header: copy it again")
-        rows, dim = head.view("<u4").tolist()
-        return (rows, dim), np.dtype(_BIN[suffix]), 8
-    if suffix != ".npy":
-        raise FormatError(
-            f"{path}: vectors are read in blocks from {', '.join(SUFFIXES)}, not from "
-            f"{suffix or 'a file without suffix'}"
-        )
-    try:
-        version = np.lib.format.read_magic(stream)
-        read = {(1, 0): np.lib.format.read_array_header_1_0,
-                (2, 0): np.lib.format.read_array_header_2_0}[version]  # fmt: skip
-        shape, fortran, dtype = read(stream)
-    except (ValueError, EOFError, KeyError, SyntaxError) as error:
-        raise FormatError(f"{path}: cannot be read as a .npy array ({error})") from error
-    if fortran and len(shape) > 1:
-        raise FormatError(
-            f"{path}: is in Fortran order, so its rows are not in one piece: save it again with "
-            "np.save(path, np.ascontiguousarray(vectors))"
-        )
-    return shape, dtype, stream.tell()
-
-
-def _checked(
-    path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], offset: int, size: int
-) -> tuple[int, int]:
-    """Return rows and dimension of an array that can be read in blocks, and is all there."""
-    if dtype.hasobject:
-        raise FormatError(f"{path}: holds Python objects (a pickle): save plain numbers instead")
-    if dtype.str[1:] not in _TYPES:
-        raise ScoreError(
-            f"{path}: has the type {dtype}; float16, float32, float64, int8 and uint8 are read in "
-            "blocks: save it again as one of them"
-        )
-    if len(shape) != 2:
-        raise ScoreError(f"{path}: has the shape {shape}: (number of items, dimensions) is needed")
-    rows, dim = shape
-    if not rows or not dim:
-        raise ScoreError(f"{path}: is empty, of the shape {shape}: leave this file out")
-    row = dim * dtype.itemsize
-    if size != offset + rows * row:
-        holds = (size - offset) // row
-        cut = "the file is cut off" if holds < rows else "there is more behind the array"
-        raise FormatError(
-            f"{path}: its header promises {rows:,} rows, but the file has {holds:,} ({size:,} "
-            f"bytes, not {offset + rows * row:,}): {cut}; write or copy it again"
-        )
-    return rows, dim

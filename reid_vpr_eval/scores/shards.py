@@ -36,9 +36,9 @@ class Shards:
     Parameters
     ----------
     paths : path or sequence of paths
-        ``.npy`` files (C order; float16, float32, float64, int8, uint8), ``.fbin``,
-        ``.u8bin`` or ``.i8bin``, one after the other; or one folder of such files, in the
-        order of their names with numbers as numbers.
+        ``.npy`` files (C order; float16, float32, float64, int8, int32, uint8), ``.fbin``,
+        ``.u8bin``, ``.i8bin``, ``.ibin``, ``.fvecs``, ``.bvecs`` or ``.ivecs``, one after the
+        other; or one folder of such files, in the order of their names with numbers as numbers.
 
     Attributes
     ----------
@@ -51,8 +51,8 @@ class Shards:
     InputNotFoundError
         If a file does not exist.
     FormatError
-        If a file is damaged, cut off or in Fortran order; when rows are read, also if it
-        was changed meanwhile.
+        If a file is damaged, cut off or in Fortran order; when rows are read, also if one
+        begins with another dimension (``.fvecs``) or the file was changed meanwhile.
     AlignmentError
         If a file has another dimension or type than the first, or is named twice.
     ScoreError
@@ -270,9 +270,8 @@ def _as_range(rows: range | Ints) -> range | Ints:
 
 def _read_rows(file: VectorFile, rows: Ints, out: Array) -> None:
     """Read ascending rows of one file; small gaps are read with them and dropped."""
-    row_bytes = file.dim * file.dtype.itemsize
-    far = np.diff(rows) > 1 + _BRIDGED // row_bytes
-    piece = rows // max(1, _PIECE // row_bytes)
+    far = np.diff(rows) > 1 + _BRIDGED // file.row_bytes
+    piece = rows // max(1, _PIECE // file.row_bytes)
     edges = np.flatnonzero(far | (np.diff(piece) > 0)) + 1
     with file.reading() as stream:
         for begin, end in pairwise([0, *edges.tolist(), len(rows)]):
