@@ -339,7 +339,7 @@ def test_blocks_of_queries_have_folders_of_their_own(
     sides = [rve.Samples.from_columns(label=np.arange(n) % 6, id=[f"{name}{i}" for i in range(n)])
              for name, n in (("q", 12), ("g", 60))]  # fmt: skip
     scores = rve.Embeddings(rng.normal(size=(12, 4)), rng.normal(size=(60, 4)))
-    monkeypatch.setattr("reid_vpr_eval.evaluation._KEPT_PAIRS", 10)
+    monkeypatch.setattr("reid_vpr_eval.evaluation.gallery._KEPT_PAIRS", 10)
     monkeypatch.setattr("reid_vpr_eval.dense._PAIRS_AT_ONCE", 60)
     plain = rve.evaluate("labels", *sides, scores)
     for _ in range(2):

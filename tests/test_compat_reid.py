@@ -218,7 +218,7 @@ def test_draws_under_ties_are_the_mean_over_all_orders(seed: int) -> None:
 def test_draws_do_not_depend_on_how_queries_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     case = random_case(5, ties=False)
     whole = torchreid.evaluate_rank(*case, max_rank=5, use_metric_cuhk03=True)[0]
-    monkeypatch.setattr("reid_vpr_eval.draws._COUNTS_AT_ONCE", 1)
+    monkeypatch.setattr("reid_vpr_eval.draws.expectation._COUNTS_AT_ONCE", 1)
     assert torchreid.evaluate_rank(*case, max_rank=5, use_metric_cuhk03=True)[0] == (
         pytest.approx(whole)
     )

@@ -477,7 +477,7 @@ def test_blocks_of_queries_give_the_same_result(
         "expected": {"n_query": 60},
     })  # fmt: skip
     whole = rve.evaluate(made, samples, samples, scores, by=by, top_k=3, keep_ranking=True)
-    monkeypatch.setattr("reid_vpr_eval.evaluation._KEPT_PAIRS", 300)
+    monkeypatch.setattr("reid_vpr_eval.evaluation.gallery._KEPT_PAIRS", 300)
     monkeypatch.setattr("reid_vpr_eval.dense._PAIRS_AT_ONCE", 60)
     steps: list[tuple[int, int]] = []
     parts = rve.evaluate(made, samples, samples, scores, by=by, top_k=3,
@@ -501,6 +501,6 @@ def test_blocks_of_queries_refuse_what_needs_all_counts(monkeypatch: pytest.Monk
     scores = rve.Embeddings(np.eye(30), np.eye(30))
     made = rve.Protocol.from_dict({"name": "dense", "relevance": {"kind": "label"},
                                    "report": {"metrics": ["MedR"]}})  # fmt: skip
-    monkeypatch.setattr("reid_vpr_eval.evaluation._KEPT_PAIRS", 10)
+    monkeypatch.setattr("reid_vpr_eval.evaluation.gallery._KEPT_PAIRS", 10)
     with pytest.raises(rve.NotCountedError, match="MedR needs the counts of all queries"):
         rve.evaluate(made, samples, samples, scores)

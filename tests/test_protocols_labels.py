@@ -19,9 +19,9 @@ from scipy.io import loadmat
 import reid_vpr_eval as rve
 from reid_vpr_eval.checks import check, check_grammars, check_metrics
 from reid_vpr_eval.errors import ReidVprEvalError
-from reid_vpr_eval.evaluation import judge
 from reid_vpr_eval.formats import GRAMMARS
 from reid_vpr_eval.protocol import LabelRule, ListedRule, NearestRule, Protocol, protocol_folder
+from reid_vpr_eval.rules import judge
 from shared_inputs import data, oracle
 
 KINDS = (LabelRule, ListedRule, NearestRule)
