@@ -16,12 +16,14 @@ from reid_vpr_eval.metrics.grammar import MetricName, parse
 from reid_vpr_eval.ranking import Ranking, check_ranking
 from reid_vpr_eval.relevance.pairs import NoPositive
 from reid_vpr_eval.studies.distractors.bands import QueryBands
-from reid_vpr_eval.studies.distractors.blocks import BlockExpectations, read_blocks
+from reid_vpr_eval.studies.distractors.block_expectation import BlockExpectations
+from reid_vpr_eval.studies.distractors.blocks import read_blocks
 from reid_vpr_eval.studies.distractors.drawn import Drawn, EngineOf, recorded
 from reid_vpr_eval.studies.distractors.expectation import Expectations
 from reid_vpr_eval.studies.distractors.forecast import forecast_points
-from reid_vpr_eval.studies.distractors.pairs import Pairs, PoolPositives, Strata, read_pairs
+from reid_vpr_eval.studies.distractors.pairs import Pairs, PoolPositives, read_pairs
 from reid_vpr_eval.studies.distractors.spread import has_parts, spread_of
+from reid_vpr_eval.studies.distractors.strata import Strata
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -26,7 +26,8 @@ from reid_vpr_eval.metrics.grammar import MetricName, parse
 from reid_vpr_eval.ranking import Ranking
 from reid_vpr_eval.relevance.pairs import NoPositive
 from reid_vpr_eval.studies.distractors.drawn import Drawn, recorded
-from reid_vpr_eval.studies.distractors.pairs import Pairs, PoolPositives, Strata, read_pairs
+from reid_vpr_eval.studies.distractors.pairs import Pairs, PoolPositives, read_pairs
+from reid_vpr_eval.studies.distractors.strata import Strata
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -30,13 +30,8 @@ from reid_vpr_eval.studies.distractors.curve import (
     gallery_size,
     log_sizes,
 )
-from reid_vpr_eval.studies.distractors.pairs import (
-    Pairs,
-    PoolPositives,
-    Strata,
-    read_pairs,
-    read_strata,
-)
+from reid_vpr_eval.studies.distractors.pairs import Pairs, PoolPositives, read_pairs
+from reid_vpr_eval.studies.distractors.strata import Strata, read_strata
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -224,7 +219,7 @@ def hurt_by_stratum(
     import pandas as pd
 
     names = [parse(name) for name in ([metrics] if isinstance(metrics, str) else metrics)]
-    _, mask, _, _ = read_strata(ranking, base, pool)
+    mask = read_strata(ranking, base, pool).pool
     parts = [PART.sub("", name, count=1) for name, inside in
              zip(ranking.strata, mask, strict=True) if inside]  # fmt: skip
     strata = list(dict.fromkeys(parts))

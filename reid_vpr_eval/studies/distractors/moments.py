@@ -17,7 +17,8 @@ from reid_vpr_eval.studies.distractors.curve import check_metric, check_sizes
 from reid_vpr_eval.studies.distractors.drawn import Drawn, recorded
 from reid_vpr_eval.studies.distractors.expectation import Asked
 from reid_vpr_eval.studies.distractors.hypergeometric import weights, window
-from reid_vpr_eval.studies.distractors.pairs import Pairs, PoolPositives, Strata, read_pairs
+from reid_vpr_eval.studies.distractors.pairs import Pairs, PoolPositives, read_pairs
+from reid_vpr_eval.studies.distractors.strata import Strata
 
 __all__ = ["query_variances"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -13,16 +12,14 @@ from reid_vpr_eval.errors import NotCountedError, name_some
 from reid_vpr_eval.metrics.reading import Reading
 from reid_vpr_eval.ranking import Ranking
 from reid_vpr_eval.relevance.pairs import IGNORED, POSITIVE
+from reid_vpr_eval.studies.distractors.strata import Chosen, Strata, read_strata, rows_in
+from reid_vpr_eval.studies.distractors.tie_groups import TieGroups
 
-__all__ = [
-    "Pairs", "PoolPositives", "Strata", "earlier", "read_pairs", "read_strata", "relevant",
-]  # fmt: skip
+__all__ = ["Pairs", "PoolPositives", "read_pairs", "relevant"]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
-#: "positives" (of a base) or "negatives" (of a pool), or the names of strata.
-Strata: TypeAlias = str | Sequence[str]
 #: What positives that lie in the strata of the pool are.
 PoolPositives: TypeAlias = Literal["error", "keep", "ignore"]
 
@@ -175,12 +172,12 @@ def read_pairs(
     """
     ranking.check_complete()
     _check_depth(ranking)
-    base_mask, pool_mask, base_names, pool_names = read_strata(ranking, base, pool)
+    chosen = read_strata(ranking, base, pool)
     role = ranking.effective_role
-    judged = _Judged.of(ranking, role, base_mask, pool_mask, base_names is None, graded)
-    if base_names is not None and pool_names is not None:
-        judged = judged.with_pool_positives(ranking, role, pool_mask, pool_positives, graded)
-    return _assemble(ranking, judged, base_mask, pool_mask, base_names, pool_names, by_stratum)
+    judged = _Judged.of(ranking, role, chosen, graded)
+    if chosen.base_names is not None and chosen.pool_names is not None:
+        judged = judged.with_pool_positives(ranking, role, chosen.pool, pool_positives, graded)
+    return _assemble(ranking, judged, chosen, by_stratum=by_stratum)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -193,18 +190,12 @@ class _Judged:
 
     @classmethod
     def of(
-        cls,
-        ranking: Ranking,
-        role: npt.NDArray[np.int8],
-        base_mask: Mask,
-        pool_mask: Mask,
-        every_positive: bool,
-        graded: bool,
+        cls, ranking: Ranking, role: npt.NDArray[np.int8], chosen: Chosen, graded: bool
     ) -> _Judged:
         right = relevant(ranking, role, graded)
         negative = (role != IGNORED) & ~right & (role != POSITIVE)
-        in_base, in_pool = base_mask[ranking.stratum], pool_mask[ranking.stratum]
-        return cls(right if every_positive else right & in_base, negative & in_base,
+        in_base, in_pool = chosen.base[ranking.stratum], chosen.pool[ranking.stratum]
+        return cls(right if chosen.base_names is None else right & in_base, negative & in_base,
                    negative & in_pool)  # fmt: skip
 
     def with_pool_positives(
@@ -255,187 +246,81 @@ def _check_depth(ranking: Ranking) -> None:
         )
 
 
-def read_strata(
-    ranking: Ranking, base: Strata, pool: Strata
-) -> tuple[Mask, Mask, tuple[str, ...] | None, tuple[str, ...] | None]:
-    """Return which strata make the base and the pool, and their names; None for own ones."""
-    base_names = None if base == "positives" else _named(ranking, base, "base")
-    pool_names = None if pool == "negatives" else _named(ranking, pool, "pool")
-    every = np.array(ranking.strata)
-    base_mask = np.zeros(len(every), bool) if base_names is None else np.isin(every, base_names)
-    pool_mask = ~base_mask if pool_names is None else np.isin(every, pool_names)
-    both = every[base_mask & pool_mask]
-    if len(both):
-        raise NotCountedError(
-            f"the strata {name_some(both)} are in the base and in the pool: an item is in the "
-            "gallery already, or it is drawn"
-        )
-    if not pool_mask.any():
-        raise NotCountedError("the base holds every stratum, so nothing is left for the pool")
-    return base_mask, pool_mask, base_names, pool_names
-
-
-def _named(ranking: Ranking, given: Strata, what: str) -> tuple[str, ...]:
-    """Return the strata that are meant: exact names, or all parts ``name/...`` of a name."""
-    names = [given] if isinstance(given, str) else [str(name) for name in given]
-    if not names:
-        raise NotCountedError(f"{what} names no stratum")
-    found: list[str] = []
-    for name in names:
-        parts = [s for s in ranking.strata if s == name] or [
-            s for s in ranking.strata if s.startswith(f"{name}/")
-        ]
-        if not parts:
-            word = "positives" if what == "base" else "negatives"
-            there = f"; there are {name_some(ranking.strata)}" if len(ranking.strata) > 1 else (
-                ": the gallery was not counted by strata, so rank with strata= (--strata COLUMN)"
-            )
-            raise NotCountedError(
-                f"{what} = {name!r}: neither {word!r} nor a stratum of this ranking{there}"
-            )
-        found += parts
-    return tuple(dict.fromkeys(found))
-
-
 def _assemble(
-    ranking: Ranking,
-    judged: _Judged,
-    base_mask: Mask,
-    pool_mask: Mask,
-    base_names: tuple[str, ...] | None,
-    pool_names: tuple[str, ...] | None,
-    by_stratum: bool,
+    ranking: Ranking, judged: _Judged, chosen: Chosen, *, by_stratum: bool
 ) -> Pairs:
-    n_query = ranking.n_query
-    pair_query = ranking.query_of_pair
-    ordered = np.empty(len(pair_query), np.int64)
-    ordered[ranking.offsets[pair_query] + ranking.order] = np.arange(len(pair_query))
-    taking_part = judged.right | judged.base_negative | judged.pool_negative
-    rows = ordered[taking_part[ordered]]
-    right, base_negative = judged.right[rows], judged.base_negative[rows]
-    query, group = pair_query[rows], ranking.tie_group[rows]
-    first = np.ones(len(rows), bool)
-    first[1:] = (query[1:] != query[:-1]) | (group[1:] != group[:-1])
-    start, number = np.flatnonzero(first), np.cumsum(first) - 1
-    rights = np.bincount(number[right], minlength=len(start))
-    only_first = ranking.keep == "first"
-    held = _held(rows, start, number, right, only_first)
-    kept = rights > 0
-    right_before = earlier(rights, query[start])
-    if only_first:
-        kept &= right_before == 0
-        _check_first(ranking, held[kept], query[start][kept])
-    judged_base = np.bincount(number[base_negative], minlength=len(start))
-    counts = _Counts(ranking, held[kept], query[start][kept])
-    base_above, base_tied = counts.of(base_mask)
-    above, pool_tied, above_in, tied_in = _pool_counts(
-        ranking, counts, rows, query[start], number, judged.pool_negative[rows], pool_mask, kept
-    )
-    unjudged = ranking.n_unjudged * ranking.kept
-    n_positive = np.bincount(query[right], minlength=n_query)
-    own_base = np.bincount(query[base_negative], minlength=n_query)
-    pool_kept = unjudged[:, pool_mask].sum(axis=1) + np.bincount(
-        query[judged.pool_negative[rows]], minlength=n_query
-    )
-    pool_rows = None if pool_names is None else _rows_of(ranking, pool_mask)
+    groups = TieGroups.of(ranking, judged.right, judged.base_negative | judged.pool_negative)
+    counts = _Counts(ranking, groups)
+    base_above, base_tied = counts.of(chosen.base)
+    base_before, base_with = groups.count(judged.base_negative)
+    above_in, tied_in = counts.of_pool(chosen.pool, judged.pool_negative)
+    n_positive, base_size, pool_kept = _sizes(ranking, judged, chosen)
+    shared = chosen.pool_names is not None
+    pool_rows = rows_in(ranking, chosen.pool) if shared else None
     return Pairs(
-        n_query=n_query,
+        n_query=ranking.n_query,
         n_positive=n_positive,
-        base_size=n_positive + own_base + unjudged[:, base_mask].sum(axis=1),
-        pool_size=pool_kept if pool_rows is None else np.full(n_query, pool_rows),
+        base_size=base_size,
+        pool_size=pool_kept if pool_rows is None else np.full(ranking.n_query, pool_rows),
         pool_kept=pool_kept,
-        query=query[start][kept],
-        before=(right_before + earlier(judged_base, query[start]))[kept] + base_above,
-        right=rights[kept],
-        right_before=right_before[kept],
-        tied=judged_base[kept] + base_tied,
-        above=above,
-        pool_tied=pool_tied,
-        grade=ranking.grade[rows[right & kept[number]]],
+        query=groups.query,
+        before=groups.right_before + base_before + base_above,
+        right=groups.n_right,
+        right_before=groups.right_before,
+        tied=base_with + base_tied,
+        above=above_in.sum(axis=1),
+        pool_tied=tied_in.sum(axis=1),
+        grade=ranking.grade[groups.right_rows],
         above_in=above_in if by_stratum else None,
         pool_tied_in=tied_in if by_stratum else None,
-        base=base_names or ("positives",),
-        pool=pool_names or ("negatives",),
-        base_rows=None if base_names is None else _rows_of(ranking, base_mask),
+        base=chosen.base_names or ("positives",),
+        pool=chosen.pool_names or ("negatives",),
+        base_rows=None if chosen.base_names is None else rows_in(ranking, chosen.base),
         pool_rows=pool_rows,
-        own_pool=pool_names is None,
-        only_first=only_first,
+        own_pool=not shared,
+        only_first=ranking.keep == "first",
     )
+
+
+def _sizes(ranking: Ranking, judged: _Judged, chosen: Chosen) -> tuple[Ints, Ints, Ints]:
+    """Return each query's positives, what it ranks in the base, and in the pool."""
+    unjudged = ranking.n_unjudged * ranking.kept
+    n_positive, in_base, in_pool = (
+        np.bincount(ranking.query_of_pair[mask], minlength=ranking.n_query)
+        for mask in (judged.right, judged.base_negative, judged.pool_negative)
+    )
+    base_size = n_positive + in_base + unjudged[:, chosen.base].sum(axis=1)
+    return n_positive, base_size, unjudged[:, chosen.pool].sum(axis=1) + in_pool
 
 
 class _Counts:
-    """Unjudged items above and tied with some pairs, in the strata that their queries keep."""
+    """Items above and tied with groups, in the strata that their queries keep."""
 
-    def __init__(self, ranking: Ranking, pairs: Ints, query: Ints) -> None:
-        self._counts = (ranking.above, ranking.tied)
-        self._pairs = pairs
-        self._kept = None if ranking.kept.all() else ranking.kept[query]
+    def __init__(self, ranking: Ranking, groups: TieGroups) -> None:
+        self._ranking, self._groups = ranking, groups
+        self._kept = None if ranking.kept.all() else ranking.kept[groups.query]
 
-    def by(self, mask: Mask) -> tuple[Ints, Ints]:
-        """Return both by stratum, (n_pairs, n_strata in the mask)."""
+    def of(self, mask: Mask) -> tuple[Ints, Ints]:
+        """Return unjudged items of all strata of the mask together."""
+        above, tied = self._by(mask)
+        return above.sum(axis=1), tied.sum(axis=1)
+
+    def of_pool(self, mask: Mask, judged: Mask) -> tuple[Ints, Ints]:
+        """Return items of the pool, judged ones too, (n_groups, n_strata in the mask)."""
+        above, tied = self._by(mask)
+        place = np.cumsum(mask) - 1
+        stratum = self._ranking.stratum
+        for one in np.unique(stratum[judged]).tolist():
+            before, here = self._groups.count(judged & (stratum == one))
+            above[:, place[one]] += before
+            tied[:, place[one]] += here
+        return above, tied
+
+    def _by(self, mask: Mask) -> tuple[Ints, Ints]:
+        """Return unjudged items by stratum, (n_groups, n_strata in the mask)."""
         chosen = np.flatnonzero(mask)
-        found = [counts[np.ix_(self._pairs, chosen)].astype(np.int64) for counts in self._counts]
+        found = [counts[np.ix_(self._groups.held, chosen)].astype(np.int64)
+                 for counts in (self._ranking.above, self._ranking.tied)]  # fmt: skip
         if self._kept is not None:
             found = [counts * self._kept[:, chosen] for counts in found]
         return found[0], found[1]
-
-    def of(self, mask: Mask) -> tuple[Ints, Ints]:
-        """Return both in all strata of the mask together."""
-        above, tied = self.by(mask)
-        return above.sum(axis=1), tied.sum(axis=1)
-
-
-def _pool_counts(
-    ranking: Ranking,
-    counts: _Counts,
-    rows: Ints,
-    group_query: Ints,
-    number: Ints,
-    judged: Mask,
-    pool_mask: Mask,
-    kept: Mask,
-) -> tuple[Ints, Ints, Ints, Ints]:
-    """Return pool items above and tied with the groups, in all and by stratum."""
-    above, tied = counts.by(pool_mask)
-    place = np.cumsum(pool_mask) - 1
-    column = place[ranking.stratum[rows[judged]]]
-    for stratum in np.unique(column):
-        here = np.bincount(number[judged][column == stratum], minlength=len(group_query))
-        tied[:, stratum] += here[kept]
-        above[:, stratum] += earlier(here, group_query)[kept]
-    return above.sum(axis=1), tied.sum(axis=1), above, tied
-
-
-def earlier(of_group: Ints, query: Ints) -> Ints:
-    """Add up a number over the earlier groups of the same query."""
-    running = np.concatenate([[0], np.cumsum(of_group)])[:-1]
-    return np.asarray(running - running[np.searchsorted(query, query)])
-
-
-def _held(rows: Ints, start: Ints, number: Ints, right: Mask, only_first: bool) -> Ints:
-    """Return a pair of each group that holds its counts: any, or its first positive."""
-    if not only_first:
-        return np.asarray(rows[start])
-    held = rows[start].copy()
-    positives = np.flatnonzero(right)[::-1]
-    held[number[positives]] = rows[positives]
-    return np.asarray(held)
-
-
-def _check_first(ranking: Ranking, held: Ints, query: Ints) -> None:
-    """Refuse a base whose first positive is not the one that was counted."""
-    place = ranking.offsets[query] + ranking.order[held]
-    ordered = np.empty(len(ranking.item), np.int64)
-    ordered[ranking.offsets[ranking.query_of_pair] + ranking.order] = np.arange(len(ranking.item))
-    best = np.full(ranking.n_query, np.iinfo(np.int64).max)
-    positive = np.flatnonzero((ranking.effective_role == POSITIVE)[ordered])
-    np.minimum.at(best, ranking.query_of_pair[ordered[positive]], positive)
-    if (best[query] != place).any():
-        raise NotCountedError(
-            "only the best positive of each query was counted (keep='first'), and it lies outside "
-            "the base for some: rank with keep='all'"
-        )
-
-
-def _rows_of(ranking: Ranking, mask: Mask) -> int:
-    return int((mask[ranking.row_stratum] & ~ranking.ignored_gallery).sum())

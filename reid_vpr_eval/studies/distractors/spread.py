@@ -24,13 +24,8 @@ from reid_vpr_eval.metrics.reading import Reading
 from reid_vpr_eval.ranking import Ranking
 from reid_vpr_eval.ranking.strata import PART
 from reid_vpr_eval.relevance.pairs import NoPositive
-from reid_vpr_eval.studies.distractors.pairs import (
-    Pairs,
-    PoolPositives,
-    Strata,
-    read_pairs,
-    read_strata,
-)
+from reid_vpr_eval.studies.distractors.pairs import Pairs, PoolPositives, read_pairs
+from reid_vpr_eval.studies.distractors.strata import Strata, read_strata
 
 __all__ = ["Draws", "Spread", "draws_by_strata", "has_parts", "spread_of"]
 
@@ -304,7 +299,7 @@ def _parts(ranking: Ranking, pool: Strata) -> set[int]:
 
 def _part_of(ranking: Ranking, base: Strata, pool: Strata) -> Ints:
     """Return the part that each stratum of the pool is."""
-    _, mask, _, _ = read_strata(ranking, base, pool)
+    mask = read_strata(ranking, base, pool).pool
     found = [PART.search(name) for name, inside in zip(ranking.strata, mask, strict=True) if inside]
     parts = [int(one[1]) for one in found if one is not None]
     if len(parts) < len(found) or len(set(parts)) < 2:
