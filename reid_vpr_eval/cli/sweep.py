@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,6 +24,11 @@ from reid_vpr_eval.cli.options import (
     TruthOption,
     WorkersOption,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from reid_vpr_eval.sweeps import SweepOptions, Swept
 
 
 class Unit(StrEnum):
@@ -127,79 +133,101 @@ def sweep(
     ] = None,
 ) -> None:
     """Draw every metric against the size of the gallery, exactly, from one ranking."""
-    from reid_vpr_eval.archive import write_atomically
     from reid_vpr_eval.errors import ProtocolError
     from reid_vpr_eval.protocol import load_protocol
     from reid_vpr_eval.runs import Inputs
-    from reid_vpr_eval.sweep_hard import hardest_first, hurt_table, hurt_text, own_strata
-    from reid_vpr_eval.sweeps import (
-        SweepOptions,
-        sweep_files,
-        sweep_run,
-        sweep_table,
-        sweep_text,
-        write_sweep,
-    )
-    from reid_vpr_eval.tables import csv_bytes, records
+    from reid_vpr_eval.sweep_hard import hardest_first, hurt_table, own_strata
+    from reid_vpr_eval.sweeps import SweepOptions, sweep_files, sweep_run
 
     options = SweepOptions(
         sizes=sizes, metrics=metric or (), base=base, pool=pool, forecast=forecast,
         pool_positives=pool_positives.value, seed=seed, unit=unit.value,
     )  # fmt: skip
-    called = [name.strip() for name in names.split(",")] if names else []
-    if called and len(called) != len(sources):
-        raise typer.BadParameter(f"{len(called)} names for {len(sources)} models")
+    called = _called(names, sources)
     if query is None:
-        given = {"--distractors": distractors, "--distractor-label": distractor_label,
-                 "--gallery": gallery}  # fmt: skip
-        for option, value in given.items():
-            if value:
-                raise typer.BadParameter(f"{option} goes with a protocol and --query; a saved run "
-                                         "has its pool in its strata (--pool)")  # fmt: skip
-        swept = [sweep_run(_run(text), options, name=called[i] if called else "")
-                 for i, text in enumerate(sources)]  # fmt: skip
+        _check_no_pool({"--distractors": distractors, "--distractor-label": distractor_label,
+                        "--gallery": gallery})  # fmt: skip
+        models = [sweep_run(_run(text), options, name=name)
+                  for text, name in zip(sources, called, strict=True)]  # fmt: skip
     else:
         if len(sources) > 1:
             raise ProtocolError("one protocol goes with --query; several sources must be runs")
+        if own is not None:
+            raise typer.BadParameter("--own goes with saved runs, which know the queries' columns")
         inputs = Inputs(
             query=query, gallery=gallery, query_features=query_features,
             gallery_features=gallery_features, metric=distance.value if distance else None,
             encoder=encoder, cache=cache, truth=truth,
         )  # fmt: skip
         with progress() as step:
-            swept = [sweep_files(
+            models = [sweep_files(
                 load_protocol(sources[0]), inputs, options, distractors=distractors or (),
                 distractor_labels=distractor_label or (), expected=expected.value, parts=parts,
-                name=called[0] if called else "", memory=memory, workers=workers, progress=step,
+                name=called[0], memory=memory, workers=workers, progress=step,
             )]  # fmt: skip
-    models = list(swept)
+    swept = list(models)
     if own is not None:
-        if query is not None:
-            raise typer.BadParameter("--own goes with saved runs, which know the queries' columns")
-        swept += [own_strata(_run(text), own, options, name=called[i] if called else "")
-                  for i, text in enumerate(sources)]  # fmt: skip
+        swept += [own_strata(_run(text), own, options, name=name)
+                  for text, name in zip(sources, called, strict=True)]  # fmt: skip
     if hardest:
         swept += [hardest_first(one, options) for one in models]
     hurt = hurt_table(models, options) if by_stratum else None
+    _print(swept, hurt, format)
+    if out is not None:
+        _write(swept, hurt, options, out, counts=query is not None)
+
+
+def _called(names: str | None, sources: Sequence[str]) -> list[str]:
+    """Return what the models are called, "" where that is left to them."""
+    called = [name.strip() for name in names.split(",")] if names else [""] * len(sources)
+    if len(called) != len(sources):
+        raise typer.BadParameter(f"{len(called)} names for {len(sources)} models")
+    return called
+
+
+def _check_no_pool(given: Mapping[str, object]) -> None:
+    """Refuse options of a protocol beside saved runs."""
+    for option, value in given.items():
+        if value:
+            raise typer.BadParameter(f"{option} goes with a protocol and --query; a saved run has "
+                                     "its pool in its strata (--pool)")  # fmt: skip
+
+
+def _print(swept: Sequence[Swept], hurt: pd.DataFrame | None, format: TableFormat) -> None:
+    """Print curves, and what items of each stratum cost."""
+    from reid_vpr_eval.sweep_hard import hurt_text
+    from reid_vpr_eval.sweeps import sweep_table, sweep_text
+    from reid_vpr_eval.tables import records
+
     if format is TableFormat.table:
         typer.echo("\n\n".join(sweep_text(one) for one in swept))
         if hurt is not None:
             typer.echo(f"\n{hurt_text(hurt)}")
-    else:
-        table = sweep_table(swept)
-        typer.echo(
-            table.to_csv(sep="\t", index=False, lineterminator="\n").rstrip("\n")
-            if format is TableFormat.tsv
-            else json.dumps(records(table), indent=1, ensure_ascii=False)
-        )
-    if out is not None:
-        write_sweep(swept, out, options)
-        if hurt is not None:
-            write_atomically(out / "strata.csv", csv_bytes(hurt))
-        ranking = swept[0].ranking
-        if query is not None and ranking is not None:
-            ranking.save(out / "ranking.npz")
-        typer.echo(f"written to {out}", err=True)
+        return
+    table = sweep_table(swept)
+    typer.echo(
+        table.to_csv(sep="\t", index=False, lineterminator="\n").rstrip("\n")
+        if format is TableFormat.tsv
+        else json.dumps(records(table), indent=1, ensure_ascii=False)
+    )
+
+
+def _write(
+    swept: Sequence[Swept], hurt: pd.DataFrame | None, options: SweepOptions, out: Path, *,
+    counts: bool,
+) -> None:  # fmt: skip
+    """Write tables and figures to a folder, and the counts of a ranking made here."""
+    from reid_vpr_eval.archive import write_atomically
+    from reid_vpr_eval.sweeps import write_sweep
+    from reid_vpr_eval.tables import csv_bytes
+
+    write_sweep(swept, out, options)
+    if hurt is not None:
+        write_atomically(out / "strata.csv", csv_bytes(hurt))
+    ranking = swept[0].ranking
+    if counts and ranking is not None:
+        ranking.save(out / "ranking.npz")
+    typer.echo(f"written to {out}", err=True)
 
 
 def _run(text: str) -> Path:
