@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,8 +26,6 @@ from reid_vpr_eval.cli.options import (
 )
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from reid_vpr_eval.sweeps import SweepOptions, Swept
 
 
@@ -193,7 +191,7 @@ def _check_no_pool(given: Mapping[str, object]) -> None:
                                      "its pool in its strata (--pool)")  # fmt: skip
 
 
-def _print(swept: Sequence[Swept], hurt: pd.DataFrame | None, format: TableFormat) -> None:
+def _print(swept: Sequence[Swept], hurt: Any, format: TableFormat) -> None:
     """Print curves, and what items of each stratum cost."""
     from reid_vpr_eval.sweep_hard import hurt_text
     from reid_vpr_eval.sweeps import sweep_table, sweep_text
@@ -213,7 +211,7 @@ def _print(swept: Sequence[Swept], hurt: pd.DataFrame | None, format: TableForma
 
 
 def _write(
-    swept: Sequence[Swept], hurt: pd.DataFrame | None, options: SweepOptions, out: Path, *,
+    swept: Sequence[Swept], hurt: Any, options: SweepOptions, out: Path, *,
     counts: bool,
 ) -> None:  # fmt: skip
     """Write tables and figures to a folder, and the counts of a ranking made here."""
