@@ -1,4 +1,4 @@
-"""The order of judged pairs, however many threads sort them, and what is read of the first ones."""
+"""The order of judged pairs, however they are sorted, and what is read of the first ones."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ from test_engine import World
 
 
 @pytest.mark.parametrize("distinct", [3, 1 << 40])
-@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("long", [0, 1 << 30])
 def test_pairs_are_sorted_by_score_and_then_by_tie_order(
-    distinct: int, workers: int, monkeypatch: pytest.MonkeyPatch
+    distinct: int, long: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Long lists, empty ones and one of a single pair; sorted one pair after the other."""
-    monkeypatch.setattr(module, "_MANY_PAIRS", 1)
-    monkeypatch.setattr(module, "_LONG_LISTS", 0)
+    """Long lists, empty ones and one of a single pair; list by list and all at once."""
+    monkeypatch.setattr(module, "_LONG_LISTS", long)
     rng = np.random.default_rng(distinct % 97)
     sizes = np.array([0, 70, 1, 0, 90, 260, 8, 0])
     offsets = np.r_[0, np.cumsum(sizes)]
@@ -34,7 +33,7 @@ def test_pairs_are_sorted_by_score_and_then_by_tie_order(
     score[rng.random(n) < 0.1] = -0.0
     tie = rng.permutation(300)
     pairs = Judged(offsets, query, item.astype(np.int64), np.zeros(n, np.int8), np.zeros(n))
-    order, group, ordered = order_of(pairs, score, tie, workers)
+    order, group, ordered = order_of(pairs, score, tie)
     right = sorted(range(n), key=lambda p: (query[p], -score[p], tie[item[p]]))
     assert ordered.tolist() == right
     for i in range(len(sizes)):
@@ -42,6 +41,16 @@ def test_pairs_are_sorted_by_score_and_then_by_tie_order(
         assert order[own].tolist() == list(range(len(own)))
         values = sorted({score[p] for p in own}, reverse=True)
         assert [values.index(score[p]) for p in own] == group[own].tolist()
+
+
+def test_very_many_queries_are_sorted_as_few_are() -> None:
+    """Numbers of queries beyond 16 and 32 bits."""
+    rng = np.random.default_rng(1)
+    query = rng.integers(0, 3, 500) * (1 << 16) + rng.integers(0, 3, 500)
+    for shift in (0, 14, 31):
+        given = query << shift
+        assert module._stable(given).tolist() == np.argsort(given, kind="stable").tolist()
+    assert not len(module._stable(query[:0]))
 
 
 @pytest.mark.parametrize("graded", [False, True])

@@ -50,6 +50,24 @@ def test_canonical_scores_are_the_same_bits(dim: int, dtype: type) -> None:
         assert np.array_equal(memory, unit)
 
 
+@pytest.mark.parametrize("kind", ["<f4", ">f4", "f8", "f2", "i1"])
+def test_some_rows_are_normalised_as_all_are(kind: str) -> None:
+    """In one go, whatever the type, the order in memory and how often a row is named."""
+    rng = np.random.default_rng(5)
+    vectors = (rng.normal(size=(9, 70)) * 20 + 0.5).astype(kind)
+    literal = np.array([oracles.normalised(vector) for vector in vectors.astype(
+        np.float64 if kind == "f8" else np.float32)])  # fmt: skip
+    rows = np.array([3, 0, 8, 3, 5])
+    for kernels in both():
+        for given in (vectors, np.asfortranarray(vectors), vectors[::2]):
+            own = rows // 2 if len(given) < len(vectors) else rows
+            wanted = literal[2 * own] if len(given) < len(vectors) else literal[own]
+            assert np.array_equal(kernels.unit(given, None, own), wanted)
+            memory = np.empty(wanted.shape, wanted.dtype)
+            assert kernels.unit(given, memory, own) is memory
+            assert np.array_equal(memory, wanted)
+
+
 @pytest.mark.parametrize("exponent", [-149, -140, -126, -60, 0, 60, 126])
 def test_lengths_neither_overflow_nor_vanish(exponent: int) -> None:
     vectors = np.array([[1.0, 1.0, 0.5, 0.0]], np.float32) * np.float32(2.0**exponent)
@@ -112,6 +130,7 @@ def test_placing_equals_its_definition(
             for line in range(n_lines):
                 places = slice(start[line] + line + 1, start[line + 1] + line + 1)
                 assert placed.bins[0][places].tolist() == bins[places]
+            assert placed.best.tolist() == tile.max(axis=1 - axis).tolist()
 
 
 @pytest.mark.parametrize("at_once", [700, 1 << 16])

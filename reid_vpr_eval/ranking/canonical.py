@@ -87,22 +87,27 @@ def norms(vectors: Array) -> npt.NDArray[np.float64]:
     return lengths
 
 
-def unit(vectors: Array, out: Array | None = None) -> Array:
-    """Return vectors divided by their lengths, rounded to float32 (float64 stays so)."""
-    kept = components(vectors)
-    made = np.empty_like(kept, order="C") if out is None else out
-    for rows in _chunks(len(kept), kept.shape[1]):
-        part = kept[rows]
-        lengths = _norms(part)
-        if kept.dtype == np.float64:
-            scale = _power_of_two(part)
-            near, own = part * scale[:, None], lengths * scale
-            lost = (lengths < _SMALLEST_NORMAL) | (lengths == np.inf)  # rounded before scaling
-            own[lost] = np.sqrt(tree_sum(near[lost] ** 2))
-            np.divide(near, own[:, None], out=made[rows])
-        else:
-            np.divide(part, lengths[:, None], out=made[rows], dtype=np.float64,
-                      casting="same_kind")  # fmt: skip
+def unit(vectors: Array, out: Array | None = None, rows: Ints | None = None) -> Array:
+    """Return vectors divided by their lengths, rounded to float32 (float64 stays so).
+
+    With `rows` these ones of the vectors.
+    """
+    n, dim = len(vectors) if rows is None else len(rows), vectors.shape[1]
+    made = np.empty((n, dim), component_type(vectors.dtype)) if out is None else out
+    for some in _chunks(n, dim):
+        part = components(vectors[some if rows is None else rows[some]])
+        if part.dtype == np.float32:
+            wide, squares = (_scratch(name, *part.shape) for name in (2, 3))
+            wide[...] = part
+            np.multiply(wide, wide, out=squares)
+            wide /= np.sqrt(tree_sum(squares))[:, None]
+            made[some] = wide
+            continue
+        lengths, scale = _norms(part), _power_of_two(part)
+        near, own = part * scale[:, None], lengths * scale
+        lost = (lengths < _SMALLEST_NORMAL) | (lengths == np.inf)  # rounded before scaling
+        own[lost] = np.sqrt(tree_sum(near[lost] ** 2))
+        np.divide(near, own[:, None], out=made[some])
     return made
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise
@@ -17,9 +16,7 @@ from reid_vpr_eval.relevance import Relevance
 from reid_vpr_eval.relevance.pairs import POSITIVE, build
 
 #: Judged pairs a query from which on each query is sorted by itself.
-_LONG_LISTS = 50
-#: Judged pairs from which on several threads sort them.
-_MANY_PAIRS = 1 << 20
+_LONG_LISTS = 100
 
 __all__ = ["Groups", "Judged", "join", "order_of"]
 
@@ -145,10 +142,9 @@ def order_of(
     judged: Judged,
     score: npt.NDArray[np.float64],
     tie: npt.NDArray[np.int64],
-    workers: int = 1,
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int64]]:
     """Return each pair's place and tie group within its query, and the sorted pairs."""
-    ordered = _best_first(judged, score, tie, workers)
+    ordered = _best_first(judged, score, tie)
     place = np.empty(len(ordered), np.int64)
     place[ordered] = np.arange(len(ordered))
     query, value = judged.query[ordered], score[ordered]
@@ -166,34 +162,35 @@ def order_of(
 
 
 def _best_first(
-    judged: Judged, score: npt.NDArray[np.float64], tie: npt.NDArray[np.int64], workers: int
+    judged: Judged, score: npt.NDArray[np.float64], tie: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Return the pairs query by query, by falling score and then by tie order.
-
-    Long lists are sorted one by one, very many pairs by several threads.
-    """
-    if len(score) < _LONG_LISTS * len(judged.offsets):
-        return np.lexsort((tie[judged.item], -score, judged.query))
+    """Return the pairs query by query, by falling score and then by tie order."""
     falling, offsets = -score, judged.offsets
-    ordered = np.empty(len(score), np.int64)
-
-    def sort(queries: tuple[int, int]) -> None:
-        edges = offsets[queries[0] : queries[1] + 1].tolist()
-        for begin, end in pairwise(edges):
-            own = falling[begin:end]
-            order = np.argsort(own)
-            ranked = own[order]
-            if (ranked[1:] == ranked[:-1]).any():  # only then does the tie order matter
-                order = np.lexsort((tie[judged.item[begin:end]], own))
-            np.add(order, begin, out=ordered[begin:end])
-
-    if workers == 1 or len(score) < _MANY_PAIRS:
-        sort((0, len(offsets) - 1))
-        return ordered
-    shares = np.searchsorted(offsets, np.linspace(0, len(score), 4 * workers + 1)[1:-1])
-    with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(sort, pairwise([0, *shares.tolist(), len(offsets) - 1])))
+    if len(score) >= _LONG_LISTS * (len(offsets) - 1):
+        ordered = np.empty(len(score), np.int64)
+        for begin, end in pairwise(offsets.tolist()):
+            np.add(np.argsort(falling[begin:end]), begin, out=ordered[begin:end])
+    else:
+        ordered = np.argsort(falling)
+        ordered = ordered[_stable(judged.query[ordered])]
+    query, value = judged.query[ordered], falling[ordered]
+    same = (value[1:] == value[:-1]) & (query[1:] == query[:-1])
+    if same.any():  # only then does the tie order matter
+        tied = np.flatnonzero(np.r_[False, same] | np.r_[same, False])
+        run = np.cumsum(np.r_[True, ~same])[tied]
+        pairs = ordered[tied]
+        ordered[tied] = pairs[np.lexsort((tie[judged.item[pairs]], run))]
     return ordered
+
+
+def _stable(query: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Sort queries and keep the order of equal ones: by 16 bits, which NumPy does in one pass."""
+    order = np.argsort(query.astype(np.uint16), kind="stable")
+    if len(query) and query.max() >> 16:
+        order = order[np.argsort((query >> 16)[order].astype(np.uint16), kind="stable")]
+    if len(query) and query.max() >> 32:
+        order = order[np.argsort((query >> 32)[order], kind="stable")]
+    return order
 
 
 def best_positive(

@@ -98,14 +98,18 @@ class Lines:
         resolve: Callable[[Ints, Ints], tuple[Ints, Ints, Floats, Ints]],
         axis: Literal[0, 1] = 0,
         tile: Tile | None = None,
-    ) -> None:
-        """Count scores; the columns are all in the first stratum, or in those of a tile."""
+    ) -> Array:
+        """Count scores; the columns are all in the first stratum, or in those of a tile.
+
+        Returns the largest score of each line.
+        """
         low, high = self._around(margin, scores.dtype)
         edges, strata = (tile.edges, tile.strata) if tile is not None else (None, _FIRST)
         placed = self._kernels.place(scores, low, high, self._start, axis, edges)
         self._counter.add_bins(self.queries, placed.bins, strata)
         if len(placed.row):
             self._counter.add_exact(*resolve(placed.row, placed.column))
+        return placed.best
 
     def _around(self, margin: Floats, kind: Any) -> tuple[Array, Array]:
         """Return the bounds of the thresholds, rounded outwards; kept for the next tile."""
@@ -193,9 +197,9 @@ class TileCounter:
                 )
             return query, item, self._source.exactly(ours, theirs, row, column), stratum
 
+        best = lines.count(found.scores, margin, resolve, axis, tile)
         exactly = partial(self._source.exactly, ours, theirs)
-        self._offer_top(lines.queries, tile, exactly, found.scores, margin, axis)
-        lines.count(found.scores, margin, resolve, axis, tile)
+        self._offer_top(lines.queries, tile, exactly, found.scores, best, margin, axis)
 
     def _settle(
         self, lines: Lines, stratum: Ints, ours: Any, theirs: Any, row: Ints, column: Ints,
@@ -226,18 +230,20 @@ class TileCounter:
         return np.repeat(np.arange(len(start)), size), self._place[ranges(low, size)] - tile.start
 
     def _offer_top(
-        self, queries: slice, tile: Tile, exactly: Exactly, scores: Array, margin: Floats,
-        axis: Literal[0, 1],
+        self, queries: slice, tile: Tile, exactly: Exactly, scores: Array, best: Array,
+        margin: Floats, axis: Literal[0, 1],
     ) -> None:  # fmt: skip
-        """Offer what may belong to the top lists, scored canonically."""
+        """Offer what may belong to the top lists, scored canonically.
+
+        `best` holds the largest score of each query.
+        """
         asking = self._asking[queries][:, tile.strata]
         if len(tile.strata) > 1 and not asking.all():  # queries that leave some strata out
             for own, part in tile.parts():
                 self._offer_top(queries, part, partial(_shifted, exactly, own.start),
-                                scores[:, own], margin, axis)  # fmt: skip
+                                scores[:, own], scores[:, own].max(axis=1), margin, axis)
             return
         k = self._counter.top_item.shape[1]
-        best = scores.max(axis=1 - axis)
         floor = self._counter.floor_of_top(queries) - margin
         asking = asking[:, 0] & (best > -np.inf)
         alive = np.flatnonzero(asking & (best >= downwards(floor, scores.dtype)))

@@ -138,7 +138,7 @@ class Task:
 
     @cached_property
     def _order(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], Ints]:
-        return order_of(self.judged, self._score, self.tie, self.sizes.workers)
+        return order_of(self.judged, self._score, self.tie)
 
     @cached_property
     def _stratum(self) -> npt.NDArray[np.int32]:

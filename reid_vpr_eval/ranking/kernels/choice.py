@@ -44,8 +44,10 @@ class Kernels(Protocol):
         """Return the canonical Euclidean length of each vector."""
         ...
 
-    def unit(self, vectors: Array, out: Array | None = None, /) -> Array:
-        """Return vectors divided by their lengths, rounded as they are scored."""
+    def unit(
+        self, vectors: Array, out: Array | None = None, rows: Ints | None = None, /
+    ) -> Array:
+        """Return vectors, or these rows of them, divided by their lengths and rounded."""
         ...
 
     def pair_scores(

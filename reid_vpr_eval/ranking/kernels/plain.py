@@ -41,11 +41,14 @@ class Placed(NamedTuple):
         are not counted.
     row, column : int64 arrays
         The scores in doubt, which no bin holds.
+    best : array (n_lines,)
+        The largest score of each line.
     """
 
     bins: Array
     row: Ints
     column: Ints
+    best: Array
 
 
 def pair_scores(
@@ -57,12 +60,24 @@ def pair_scores(
 
 def at_least(scores: Array, least: Array, axis: Literal[0, 1] = 0) -> tuple[Ints, Ints]:
     """Return rows and columns of the scores that reach the least one of their line."""
+    if axis == 1:
+        return _nonzero(scores >= least)
     some = np.flatnonzero(least < np.inf)
-    if axis == 0 and len(some) < len(least) // 2:
-        row, column = np.nonzero(scores[some] >= least[some, None])
-        return some[row], column
-    row, column = np.nonzero(scores >= (least[:, None] if axis == 0 else least))
-    return row, column
+    step = max(1, _SCORES_AT_ONCE // scores.shape[1])
+    rows, columns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for own in (some[begin : begin + step] for begin in range(0, len(some), step)):
+        row, column = _nonzero(scores[own] >= least[own, None])
+        rows.append(own[row])
+        columns.append(column)
+    return np.concatenate(rows), np.concatenate(columns)
+
+
+def _nonzero(mask: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    """Return rows and columns of what is true; numpy.nonzero takes several times as long."""
+    found = np.flatnonzero(mask)
+    edges = np.searchsorted(found, np.arange(len(mask) + 1) * mask.shape[1])
+    row = np.repeat(np.arange(len(mask)), np.diff(edges))
+    return row, found - row * mask.shape[1]
 
 
 def bisect(values: Array, start: Ints, end: Ints, wanted: Array) -> Ints:
@@ -90,25 +105,24 @@ def place(
     n_lines = len(start) - 1
     if axis == 1 and len(low) >= _MANY * n_lines:
         placed = place(np.ascontiguousarray(scores.T), low, high, start)
-        return Placed(placed.bins, placed.column, placed.row)
+        return Placed(placed.bins, placed.column, placed.row, placed.best)
     n_parts = 1 if edges is None else len(edges) - 1
     bins = np.zeros((n_parts, len(low) + n_lines), np.int64)
-    if not len(low):
-        return Placed(bins, np.empty(0, np.int64), np.empty(0, np.int64))
+    best = scores.max(axis=1 - axis)
     lowest = np.full(n_lines, np.inf, low.dtype)
     has = np.flatnonzero(np.diff(start))
     lowest[has] = low[start[has]]
     part = None if edges is None else np.repeat(np.arange(n_parts), np.diff(edges))
-    rows, columns = [], []
+    rows, columns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     step = max(1, _SCORES_AT_ONCE // scores.shape[1]) if axis == 0 else len(scores)
+    alive = best >= lowest
     for begin in range(0, len(scores), step):
         block = scores[begin : begin + step]
         lines = slice(begin, begin + len(block)) if axis == 0 else slice(0, n_lines)
-        passing = block >= (lowest[lines, None] if axis == 0 else lowest)
-        found = np.flatnonzero(passing)
-        row = np.repeat(np.arange(len(block)), np.count_nonzero(passing, axis=1))
-        column = found - row * scores.shape[1]
-        line, value = row if axis == 0 else column, block.ravel()[found]
+        if not alive[lines].any():
+            continue
+        row, column = _nonzero(block >= (lowest[lines, None] if axis == 0 else lowest))
+        line, value = row if axis == 0 else column, block[row, column]
         own = slice(start[lines.start], start[lines.stop])
         above = _above(low[own], start[lines.start : lines.stop + 1] - own.start, line, value)
         doubtful = high[own][above - 1] >= value
@@ -120,7 +134,7 @@ def place(
         mine += np.bincount(bin_, minlength=mine.size).reshape(mine.shape)
         rows.append(row[doubtful] + begin)
         columns.append(column[doubtful])
-    return Placed(bins, np.concatenate(rows), np.concatenate(columns))
+    return Placed(bins, np.concatenate(rows), np.concatenate(columns), best)
 
 
 def _above(low: Array, start: Ints, line: Ints, value: Array) -> Ints:

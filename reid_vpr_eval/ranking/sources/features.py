@@ -174,14 +174,21 @@ class FeatureSource(VectorSource):
     def _prepare(
         self, side: SideName, rows: Rows, read: Array | None = None, out: Array | None = None
     ) -> _Side:
-        given = self._read(side, rows) if read is None else read
-        vectors = canonical.components(given)
+        given, own = read, None
+        if given is None and self._unit and not isinstance(rows, slice):
+            given, own = self._in_memory(side), rows
+        if given is None:
+            given, own = self._read(side, rows), None
         if self._unit:
+            n = len(given) if own is None else len(own)
             made = None
-            if out is not None and vectors.dtype == out.dtype and vectors.size <= len(out):
-                made = out[: vectors.size].reshape(vectors.shape)
-            vectors, lengths = self.kernels.unit(vectors, made), np.ones(len(vectors))
+            if out is not None and n * self.dim <= len(out) and (
+                canonical.component_type(given.dtype) == out.dtype
+            ):
+                made = out[: n * self.dim].reshape(n, self.dim)
+            vectors, lengths = self.kernels.unit(given, made, own), np.ones(n)
         else:
+            vectors = canonical.components(given)
             lengths = self.kernels.lengths(vectors)
             _check_lengths(side, rows, lengths)
         whole = given.dtype.kind in "iub" and not self._unit

@@ -18,6 +18,7 @@ __all__ = ["VectorSource", "names_of"]
 
 _NUMBERS_AT_ONCE = 1 << 21
 _PAIRS_AT_ONCE = 1 << 16
+_SPARSE = 16  # positions among so many are sorted, others are marked
 
 SideName: TypeAlias = Literal["query", "gallery"]
 
@@ -79,8 +80,8 @@ class VectorSource(ABC):
         out = np.empty(len(query))
 
         def score(part: Ints) -> None:
-            rows, row = np.unique(query[part], return_inverse=True)
-            items, column = np.unique(item[part], return_inverse=True)
+            rows, row = _distinct(query[part])
+            items, column = _distinct(item[part])
             ours, theirs = self._prepare("query", rows), self._prepare("gallery", items)
             out[part] = self.exactly(ours, theirs, row, column)
 
@@ -106,6 +107,11 @@ class VectorSource(ABC):
     def _read(self, side: SideName, rows: Rows) -> Array:
         return np.asarray(self._sides[side][rows])
 
+    def _in_memory(self, side: SideName) -> Array | None:
+        """Return all vectors of a side, unless they are read from files."""
+        vectors = self._sides[side]
+        return vectors if isinstance(vectors, np.ndarray) else None
+
     def _bad_rows(self, side: SideName, rows: Rows) -> Array | None:
         bad = self._bad[side]
         return None if bad is None else bad[rows]
@@ -114,6 +120,19 @@ class VectorSource(ABC):
 def names_of(rows: Rows, places: Ints) -> Ints:
     """Return the positions on their side of some places of a block."""
     return places + rows.start if isinstance(rows, slice) else rows[places]
+
+
+def _distinct(positions: Ints) -> tuple[Ints, Ints]:
+    """Return the distinct positions, ascending, and where among them each one stands."""
+    least = int(positions.min())
+    width = int(positions.max()) - least + 1
+    if width > _SPARSE * len(positions):
+        return np.unique(positions, return_inverse=True)
+    near = positions - least
+    named = np.zeros(width, bool)
+    named[near] = True
+    place = np.cumsum(named) - 1
+    return np.flatnonzero(named) + least, place[near]
 
 
 def _by_items(query: Ints, item: Ints, at_once: int) -> list[Ints]:
