@@ -7,10 +7,12 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from reid_vpr_eval import Embeddings, Result, Samples, evaluate, load_protocol
 from reid_vpr_eval.report import Images
+from reid_vpr_eval.report.figures import SavedFigures
 
 
 def features(labels: Any, seed: int, noise: float = 0.9) -> Any:
@@ -63,3 +65,10 @@ def picture(name: str) -> bytes:
 def images(_: Result | None = None) -> Images:
     """Return pictures for a result of `people` or `places`."""
     return Images(query=picture, gallery=picture)
+
+
+def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the figures and the curve of gallery sizes out of a page: they take seconds."""
+    nothing = SavedFigures((), (), {})
+    monkeypatch.setattr("reid_vpr_eval.report.comparable.save_figures", lambda *_, **__: nothing)
+    monkeypatch.setattr("reid_vpr_eval.report.section.sweep_of", lambda *_: (None, "left out"))

@@ -8,15 +8,13 @@ import pytest
 from typer.testing import CliRunner
 
 from reid_vpr_eval.cli import app
-from reid_vpr_eval.report.figures import SavedFigures
-from report_results import people, png
+from report_results import people, png, without_figures
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out the figures: drawing them takes seconds."""
-    nothing = SavedFigures((), (), {})
-    monkeypatch.setattr("reid_vpr_eval.report.comparable.save_figures", lambda *_, **__: nothing)
+    """Leave out the figures."""
+    without_figures(monkeypatch)
 
 
 def told(*arguments: object) -> tuple[int, str]:

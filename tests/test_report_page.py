@@ -10,10 +10,9 @@ import pytest
 
 from reid_vpr_eval import AlignmentError, Result
 from reid_vpr_eval.report import Images, write_report
-from reid_vpr_eval.report.figures import SavedFigures
 from reid_vpr_eval.report.queries import query_table
 from reid_vpr_eval.summary import shown_interval
-from report_results import images, people, places
+from report_results import images, people, places, without_figures
 
 VOID = {"meta", "img", "link", "br", "hr", "wbr", "input"}
 SVG_LEAVES = {"path", "use", "circle"}
@@ -62,9 +61,8 @@ def words(reader: Reader) -> str:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out the figures, which other tests look at: drawing them takes seconds."""
-    nothing = SavedFigures((), (), {})
-    monkeypatch.setattr("reid_vpr_eval.report.comparable.save_figures", lambda *_, **__: nothing)
+    """Leave out the figures, which other tests look at."""
+    without_figures(monkeypatch)
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ at a random place between them, and the interval spans both.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -70,7 +71,7 @@ class Forecast:
             If there are fewer than ten positives.
         """
         from scipy.optimize import minimize, minimize_scalar
-        from scipy.special import betaln, gammaln, logsumexp
+        from scipy.special import betaln
 
         if len(above) < _FEW:
             raise NotCountedError(
@@ -95,12 +96,15 @@ class Forecast:
         small = counts <= _SMALL
         if often[small].sum() < _FEW:
             return cls(float(alpha), float(beta), float(alpha))
-        k = np.arange(_SMALL + 1)
+        of_each = np.bincount(counts[small], weights=often[small], minlength=_SMALL + 1).tolist()
 
         def of_tail(log: float) -> float:
-            terms = gammaln(k + np.exp(log)) - gammaln(np.exp(log)) - gammaln(k + 1)
-            terms = terms - logsumexp(terms)
-            return -float(often[small] @ terms[counts[small]])
+            # Of kappa (kappa + 1) ... (kappa + k - 1) / k!, for k of 0, 1, ...
+            kappa, terms = math.exp(log), [1.0]
+            for k in range(_SMALL):
+                terms.append(terms[-1] * (kappa + k) / (k + 1))
+            whole = math.log(sum(terms))
+            return -sum(n * (math.log(one) - whole) for n, one in zip(of_each, terms, strict=True))
 
         tail = minimize_scalar(of_tail, bounds=(-7, 3), method="bounded")
         return cls(float(alpha), float(beta), float(np.exp(tail.x)))
