@@ -22,6 +22,7 @@ import reid_vpr_eval as rve
 from reid_vpr_eval.cli import app
 from reid_vpr_eval.errors import ReidVprEvalError
 from reid_vpr_eval.protocol import Protocol
+from report_results import without_figures
 
 MOST_LINES = 6
 
@@ -292,11 +293,15 @@ def test_broken_input_as_a_user(
 
 
 @pytest.mark.parametrize("make", [people, places])
-def test_the_input_is_sound_before_it_is_broken(make: Callable[[], World], tmp_path: Path) -> None:
+def test_the_input_is_sound_before_it_is_broken(
+    make: Callable[[], World], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_figures(monkeypatch)
     expected = make().evaluate().metrics["mAP"]
     done = user(*make().command(tmp_path), "--out", tmp_path / "run")
     assert done.exit_code == 0, done.output
     assert rve.Result.load(tmp_path / "run").metrics["mAP"] == expected
+    assert "</html>" in (tmp_path / "run" / "report.html").read_text()
 
 
 @pytest.mark.parametrize("side", ["query", "gallery"])
