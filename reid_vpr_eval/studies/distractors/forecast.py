@@ -96,7 +96,9 @@ class Forecast:
         small = counts <= _SMALL
         if often[small].sum() < _FEW:
             return cls(float(alpha), float(beta), float(alpha))
-        of_each = np.bincount(counts[small], weights=often[small], minlength=_SMALL + 1).tolist()
+        of_each: list[float] = np.bincount(
+            counts[small], weights=often[small], minlength=_SMALL + 1
+        ).tolist()
 
         def of_tail(log: float) -> float:
             # Of kappa (kappa + 1) ... (kappa + k - 1) / k!, for k of 0, 1, ...
