@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 import reid_vpr_eval as rve
 from reid_vpr_eval.metrics.reading import Reading
-from reid_vpr_eval.ranking import judged as module
 from reid_vpr_eval.ranking.judged import Judged, order_of
+from reid_vpr_eval.ranking.kernels import plain
 from reid_vpr_eval.ranking.schedule import Sizes
 from test_engine import World
 
 
 @pytest.mark.parametrize("distinct", [3, 1 << 40])
-@pytest.mark.parametrize("long", [0, 1 << 30])
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("form", ["list by list", "all at once", "compiled"])
 def test_pairs_are_sorted_by_score_and_then_by_tie_order(
-    distinct: int, long: int, monkeypatch: pytest.MonkeyPatch
+    distinct: int, workers: int, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Long lists, empty ones and one of a single pair; list by list and all at once."""
-    monkeypatch.setattr(module, "_LONG_LISTS", long)
+    """Long lists, empty ones and one of a single pair."""
+    kernels: Any = pytest.importorskip("reid_vpr_eval.ranking.kernels.compiled") if (
+        form == "compiled") else plain
+    monkeypatch.setattr(plain, "_LONG_LISTS", 0 if form == "list by list" else 1 << 30)
+    monkeypatch.setattr("reid_vpr_eval.ranking.judged._MANY_PAIRS", 1)
     rng = np.random.default_rng(distinct % 97)
     sizes = np.array([0, 70, 1, 0, 90, 260, 8, 0])
     offsets = np.r_[0, np.cumsum(sizes)]
@@ -33,7 +38,7 @@ def test_pairs_are_sorted_by_score_and_then_by_tie_order(
     score[rng.random(n) < 0.1] = -0.0
     tie = rng.permutation(300)
     pairs = Judged(offsets, query, item.astype(np.int64), np.zeros(n, np.int8), np.zeros(n))
-    order, group, ordered = order_of(pairs, score, tie)
+    order, group, ordered = order_of(pairs, score, tie, kernels, workers)
     right = sorted(range(n), key=lambda p: (query[p], -score[p], tie[item[p]]))
     assert ordered.tolist() == right
     for i in range(len(sizes)):
@@ -49,8 +54,8 @@ def test_very_many_queries_are_sorted_as_few_are() -> None:
     query = rng.integers(0, 3, 500) * (1 << 16) + rng.integers(0, 3, 500)
     for shift in (0, 14, 31):
         given = query << shift
-        assert module._stable(given).tolist() == np.argsort(given, kind="stable").tolist()
-    assert not len(module._stable(query[:0]))
+        assert plain._stable(given).tolist() == np.argsort(given, kind="stable").tolist()
+    assert not len(plain._stable(query[:0]))
 
 
 @pytest.mark.parametrize("graded", [False, True])
@@ -84,3 +89,21 @@ def test_tiles_of_the_default_memory_leave_room_for_the_rest(dim: int) -> None:
     sizes = Sizes.of("512MiB", dim, 4, 2)
     tile = sizes.rows * sizes.columns * 4
     assert 2 * (2 * tile + sizes.columns * dim * 4) <= 140e6
+
+
+@pytest.mark.parametrize("keep", ["all", "first"])
+@pytest.mark.parametrize("graded", [False, True])
+def test_queries_are_read_in_blocks_as_all_at_once(
+    keep: Literal["all", "first"], graded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Queries without a judged item, and blocks of one query with many, among them."""
+    world = World(5)
+    ranking = rve.rank(world.scores(), world.relevance(), keep=keep)
+    whole = Reading.of(ranking, graded=graded)
+    for at_once in (1, 2, 7):
+        monkeypatch.setattr("reid_vpr_eval.metrics.reading._PAIRS_AT_ONCE", at_once)
+        part = Reading.of(ranking, graded=graded)
+        for field in dataclasses.fields(Reading):
+            ours, theirs = getattr(part, field.name), getattr(whole, field.name)
+            assert np.array_equal(ours, theirs), field.name
+            assert np.asarray(ours).dtype == np.asarray(theirs).dtype

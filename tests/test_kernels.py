@@ -59,12 +59,12 @@ def test_some_rows_are_normalised_as_all_are(kind: str) -> None:
         np.float64 if kind == "f8" else np.float32)])  # fmt: skip
     rows = np.array([3, 0, 8, 3, 5])
     for kernels in both():
-        for given in (vectors, np.asfortranarray(vectors), vectors[::2]):
-            own = rows // 2 if len(given) < len(vectors) else rows
-            wanted = literal[2 * own] if len(given) < len(vectors) else literal[own]
-            assert np.array_equal(kernels.unit(given, None, own), wanted)
+        for side in (vectors, np.asfortranarray(vectors), vectors[::2]):
+            own = rows // 2 if len(side) < len(vectors) else rows
+            wanted = literal[2 * own] if len(side) < len(vectors) else literal[own]
+            assert np.array_equal(kernels.unit(side, None, own), wanted)
             memory = np.empty(wanted.shape, wanted.dtype)
-            assert kernels.unit(given, memory, own) is memory
+            assert kernels.unit(side, memory, own) is memory
             assert np.array_equal(memory, wanted)
 
 

@@ -222,13 +222,25 @@ class Expected(View):
 def _group_sums(
     group: Reading, length: Ints, slope: OfRank, offset: OfRank | None
 ) -> Floats:
-    """Sum over the first `length` places of each group, as if each held a positive."""
-    alike = np.stack([group.before, group.items, group.right, group.right_before, length])
-    first, same = _distinct(alike)
-    sums = np.zeros(len(first))
-    for part in _parts(length[first]):
-        sums[part] = _sums_of(group, first[part], length[first[part]], slope, offset)
-    return np.asarray(sums[same])
+    """Sum over the first `length` places of each group, as if each held a positive.
+
+    Single items are most of the groups and need no search for those that are alike.
+    """
+    rank = (group.before + 1).astype(float)
+    sums = slope(rank) * (group.right_before + 1)
+    if offset is not None:
+        sums += offset(rank)
+    sums[length == 0] = 0.0
+    large = np.flatnonzero(group.items > 1)
+    if len(large):
+        columns = (group.before, group.items, group.right, group.right_before, length)
+        first, same = _distinct(np.stack([column[large] for column in columns]))
+        found = np.zeros(len(first))
+        first = large[first]
+        for part in _parts(length[first]):
+            found[part] = _sums_of(group, first[part], length[first[part]], slope, offset)
+        sums[large] = found[same]
+    return np.asarray(sums)
 
 
 def _sums_of(

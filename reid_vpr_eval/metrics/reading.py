@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,12 +15,16 @@ import numpy.typing as npt
 
 from reid_vpr_eval.errors import NotCountedError
 from reid_vpr_eval.ranking import Ranking
+from reid_vpr_eval.ranking.passes import part_of
+from reid_vpr_eval.ranking.schedule import n_cores
 from reid_vpr_eval.relevance.pairs import IGNORED, POSITIVE
 
 __all__ = ["Reading", "shared_readings"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+
+_PAIRS_AT_ONCE = 1 << 17
 
 _shared: ContextVar[dict[tuple[int, bool, bool], tuple[Ranking, Reading]] | None] = ContextVar(
     "_shared", default=None
@@ -81,7 +87,35 @@ class Reading:
 
     @classmethod
     def _of(cls, ranking: Ranking, *, graded: bool, backwards: bool) -> Reading:
+        """Read some queries at a time, which stay in the cache, by several threads."""
         ranking.check_complete()
+        cuts = np.arange(0, len(ranking.item), _PAIRS_AT_ONCE)[1:]
+        edges = np.unique(np.r_[0, np.searchsorted(ranking.offsets, cuts), ranking.n_query])
+        blocks = [slice(*edge) for edge in pairwise(edges.tolist())]
+
+        def read(queries: slice) -> Reading:
+            part = ranking if len(blocks) == 1 else part_of(ranking, queries)
+            return cls._of_some(part, graded=graded, backwards=backwards)
+
+        with ThreadPoolExecutor(min(n_cores(), len(blocks))) as pool:
+            parts = list(pool.map(read, blocks))
+        return parts[0] if len(parts) == 1 else cls._joined(parts)
+
+    @classmethod
+    def _joined(cls, parts: Sequence[Reading]) -> Reading:
+        """Put the readings of consecutive queries together."""
+        joined: dict[str, Any] = {}
+        starts = np.cumsum([0, *(part.n_query for part in parts)]).tolist()
+        for field in fields(cls):
+            values = [getattr(part, field.name) for part in parts]
+            if field.name in ("query", "all_query"):
+                values = [own + start for own, start in zip(values, starts, strict=False)]
+            if isinstance(values[0], np.ndarray):
+                joined[field.name] = np.concatenate(values)
+        return cls(n_query=starts[-1], only_first=parts[0].only_first, **joined)
+
+    @classmethod
+    def _of_some(cls, ranking: Ranking, *, graded: bool, backwards: bool) -> Reading:
         role, found = ranking.effective_role, ranking.found
         wanted = (ranking.grade > 0) & (role != IGNORED) if graded else role == POSITIVE
         pair_query = ranking.query_of_pair

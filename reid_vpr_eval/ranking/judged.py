@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise
@@ -12,11 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.errors import AlignmentError
+from reid_vpr_eval.ranking.kernels import Kernels
 from reid_vpr_eval.relevance import Relevance
 from reid_vpr_eval.relevance.pairs import POSITIVE, build
 
-#: Judged pairs a query from which on each query is sorted by itself.
-_LONG_LISTS = 100
+#: Judged pairs from which on several threads sort them.
+_MANY_PAIRS = 1 << 14
 
 __all__ = ["Groups", "Judged", "join", "order_of"]
 
@@ -142,55 +144,29 @@ def order_of(
     judged: Judged,
     score: npt.NDArray[np.float64],
     tie: npt.NDArray[np.int64],
+    kernels: Kernels,
+    workers: int = 1,
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """Return each pair's place and tie group within its query, and the sorted pairs."""
-    ordered = _best_first(judged, score, tie)
-    place = np.empty(len(ordered), np.int64)
-    place[ordered] = np.arange(len(ordered))
-    query, value = judged.query[ordered], score[ordered]
-    first = np.ones(len(ordered), bool)
-    first[1:] = query[1:] != query[:-1]
-    new = first.copy()
-    new[1:] |= value[1:] != value[:-1]
-    number = np.cumsum(new) - 1
-    base = np.zeros(len(judged.offsets), np.int64)
-    base[query[first]] = number[first]
-    group = np.empty(len(ordered), np.int64)
-    group[ordered] = number - base[query]
-    order = place - judged.offsets[judged.query]
-    return order.astype(np.int32), group.astype(np.int32), ordered
+    """Return each pair's place and tie group within its query, and the sorted pairs.
 
+    The pairs of a query are sorted by falling score and then by tie order.
+    """
+    offsets, n_query = judged.offsets, len(judged.offsets) - 1
+    ordered = np.empty(len(score), np.int64)
+    order, group = (np.empty(len(score), np.int32) for _ in range(2))
 
-def _best_first(
-    judged: Judged, score: npt.NDArray[np.float64], tie: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
-    """Return the pairs query by query, by falling score and then by tie order."""
-    falling, offsets = -score, judged.offsets
-    if len(score) >= _LONG_LISTS * (len(offsets) - 1):
-        ordered = np.empty(len(score), np.int64)
-        for begin, end in pairwise(offsets.tolist()):
-            np.add(np.argsort(falling[begin:end]), begin, out=ordered[begin:end])
-    else:
-        ordered = np.argsort(falling)
-        ordered = ordered[_stable(judged.query[ordered])]
-    query, value = judged.query[ordered], falling[ordered]
-    same = (value[1:] == value[:-1]) & (query[1:] == query[:-1])
-    if same.any():  # only then does the tie order matter
-        tied = np.flatnonzero(np.r_[False, same] | np.r_[same, False])
-        run = np.cumsum(np.r_[True, ~same])[tied]
-        pairs = ordered[tied]
-        ordered[tied] = pairs[np.lexsort((tie[judged.item[pairs]], run))]
-    return ordered
+    def sort(queries: tuple[int, int]) -> None:
+        own = offsets[queries[0] : queries[1] + 1]
+        pairs = slice(own[0], own[-1])
+        found = kernels.ranked(score[pairs], tie[judged.item[pairs]], own - own[0])
+        np.add(found[0], own[0], out=ordered[pairs])
+        order[pairs], group[pairs] = found[1:]
 
-
-def _stable(query: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Sort queries and keep the order of equal ones: by 16 bits, which NumPy does in one pass."""
-    order = np.argsort(query.astype(np.uint16), kind="stable")
-    if len(query) and query.max() >> 16:
-        order = order[np.argsort((query >> 16)[order].astype(np.uint16), kind="stable")]
-    if len(query) and query.max() >> 32:
-        order = order[np.argsort((query >> 32)[order], kind="stable")]
-    return order
+    n_shares = workers if len(score) >= _MANY_PAIRS else 1
+    shares = np.searchsorted(offsets, np.linspace(0, len(score), n_shares + 1)[1:-1]).tolist()
+    with ThreadPoolExecutor(n_shares) as pool:
+        list(pool.map(sort, pairwise([0, *shares, n_query])))
+    return order, group, ordered
 
 
 def best_positive(

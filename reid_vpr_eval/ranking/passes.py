@@ -17,13 +17,15 @@ from reid_vpr_eval.ranking.sources import source_of
 from reid_vpr_eval.relevance import Relevance
 from reid_vpr_eval.scores import RankedLists, Scores
 
-__all__ = ["passes_of", "stacked"]
+__all__ = ["part_of", "passes_of", "stacked"]
 
-_BY_QUERY_OR_PAIR = (
-    "n_unjudged", "kept", "depth", "best_item", "best_score", "best_tie", "item", "stratum",
-    "role", "grade", "score", "order", "tie_group", "found", "above", "tied", "tied_before",
-    "n_unjudged_groups", "group_above", "group_tied", "group_tied_before", "top_item",
-    "top_score", "top_tie", "n_unjudged_blocks",
+_BY_QUERY = (
+    "n_unjudged", "kept", "depth", "best_item", "best_score", "best_tie", "n_unjudged_groups",
+    "top_item", "top_score", "top_tie", "n_unjudged_blocks",
+)  # fmt: skip
+_BY_PAIR = (
+    "item", "stratum", "role", "grade", "score", "order", "tie_group", "found", "above", "tied",
+    "tied_before", "group_above", "group_tied", "group_tied_before",
 )  # fmt: skip
 
 
@@ -51,12 +53,30 @@ def passes_of(
     return blocks
 
 
+def part_of(ranking: Ranking, queries: slice) -> Ranking:
+    """Return what a ranking counts for consecutive queries; nothing is copied.
+
+    Histograms of blocks, and what is pooled over all queries, are those of the whole.
+    """
+    own = ranking.offsets[queries.start : queries.stop + 1]
+    pairs = slice(int(own[0]), int(own[-1]))
+    taken: dict[str, Any] = {
+        name: getattr(ranking, name)[some]
+        for names, some in ((_BY_QUERY, queries), (_BY_PAIR, pairs))
+        for name in names
+        if getattr(ranking, name) is not None
+    }
+    return replace(
+        ranking, n_query=queries.stop - queries.start, offsets=own - own[0], **taken
+    )
+
+
 def stacked(parts: Sequence[Ranking], tie: npt.NDArray[np.int64]) -> Ranking:
     """Put the rankings of consecutive blocks of queries together."""
     first = parts[0]
     joined: dict[str, Any] = {
         name: np.concatenate([getattr(part, name) for part in parts])
-        for name in _BY_QUERY_OR_PAIR
+        for name in (*_BY_QUERY, *_BY_PAIR)
         if getattr(first, name) is not None
     }
     sizes = np.concatenate([np.diff(part.offsets) for part in parts])

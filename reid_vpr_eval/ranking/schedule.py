@@ -24,7 +24,7 @@ import numpy.typing as npt
 from reid_vpr_eval.errors import ScoreError
 from reid_vpr_eval.ranking.tiles import Tile
 
-__all__ = ["Buffers", "Sizes", "bytes_of", "run_all", "tiles_of"]
+__all__ = ["Buffers", "Sizes", "bytes_of", "n_cores", "run_all", "tiles_of"]
 
 Job = TypeVar("Job")
 
@@ -82,7 +82,7 @@ class Sizes:
             If the memory does not hold the smallest tile.
         """
         given = bytes_of(memory)
-        n_workers = workers or _cores()
+        n_workers = workers or n_cores()
         vector = 2 * itemsize * dim  # as it is read, and as it is scored
         share = given // 2 // n_workers
         rows = _ROWS
@@ -108,7 +108,8 @@ class Sizes:
         )
 
 
-def _cores() -> int:
+def n_cores() -> int:
+    """Return how many cores this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # pragma: no cover (not on every system)

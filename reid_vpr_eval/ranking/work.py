@@ -20,7 +20,7 @@ from reid_vpr_eval.ranking.counting import Counter
 from reid_vpr_eval.ranking.counts import Counts
 from reid_vpr_eval.ranking.groups import best_members, count_groups
 from reid_vpr_eval.ranking.judged import Groups, Judged, best_positive, order_of
-from reid_vpr_eval.ranking.kernels import kernels_for, plain
+from reid_vpr_eval.ranking.kernels import Kernels, kernels_for
 from reid_vpr_eval.ranking.layout import Layout, fingerprint, judged_sizes
 from reid_vpr_eval.ranking.lists import count_lists, found_scores
 from reid_vpr_eval.ranking.ranking import Ranking
@@ -137,8 +137,12 @@ class Task:
         return np.isfinite(self._score)
 
     @cached_property
+    def _kernels(self) -> Kernels:
+        return kernels_for(0) if self.source is None else self.source.kernels
+
+    @cached_property
     def _order(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], Ints]:
-        return order_of(self.judged, self._score, self.tie)
+        return order_of(self.judged, self._score, self.tie, self._kernels, self.sizes.workers)
 
     @cached_property
     def _stratum(self) -> npt.NDArray[np.int32]:
@@ -174,9 +178,8 @@ class Task:
 
     def count(self, part: Part, finished: Finished = lambda: None) -> Counts:
         """Count the gallery rows of a slice; `finished` is called after each tile."""
-        kernels = plain if self.source is None else self.source.kernels
         counter = Counter(self.judged, self._groups, self.tie, len(self.layout.names),
-                          max(1, self.top_k), self.pairs_kept, kernels.bisect)  # fmt: skip
+                          max(1, self.top_k), self.pairs_kept, self._kernels.bisect)  # fmt: skip
         columns = self.layout.columns(part)
         asking, kept = self._asking, self.layout.kept
         if self.source is None:

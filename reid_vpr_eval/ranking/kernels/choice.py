@@ -66,6 +66,12 @@ class Kernels(Protocol):
         """Return, in each ascending segment, the first position with a value >= wanted."""
         ...
 
+    def ranked(
+        self, score: npt.NDArray[np.float64], tie: Ints, offsets: Ints, /
+    ) -> tuple[Ints, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """Sort the pairs of each query by falling score, and equal ones by rising `tie`."""
+        ...
+
     def place(
         self, scores: Array, low: Array, high: Array, start: Ints, axis: Literal[0, 1] = 0,
         edges: Ints | None = None, /,

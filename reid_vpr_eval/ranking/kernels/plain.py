@@ -8,6 +8,7 @@ one below `low` surely below, and one in between is in doubt.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -15,7 +16,9 @@ import numpy.typing as npt
 
 from reid_vpr_eval.ranking import canonical
 
-__all__ = ["Placed", "at_least", "bisect", "lengths", "pair_scores", "place", "unit"]
+__all__ = [
+    "Placed", "at_least", "bisect", "lengths", "pair_scores", "place", "ranked", "unit",
+]  # fmt: skip
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
@@ -25,6 +28,7 @@ SHARE_FOR_CARE = 2.0
 _SCORES_AT_ONCE = 1 << 16  # what is found among them stays in the cache
 _MANY = 12  # thresholds of a line from which on lines are better read one after the other
 _BUCKETS = 8  # for each threshold
+_LONG_LISTS = 100  # pairs of a query from which on each query is sorted by itself
 
 lengths = canonical.norms
 unit = canonical.unit
@@ -92,6 +96,51 @@ def bisect(values: Array, start: Ints, end: Ints, wanted: Array) -> Ints:
         low = np.where(open_ & smaller, middle + 1, low)
         high = np.where(open_ & ~smaller, middle, high)
     return low
+
+
+def ranked(
+    score: npt.NDArray[np.float64], tie: Ints, offsets: Ints
+) -> tuple[Ints, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Sort the pairs of each query by falling score, and equal ones by rising `tie`.
+
+    Returns
+    -------
+    ordered : int64 array (n_pairs,)
+        The sorted pairs, query by query.
+    order, tie_group : int32 arrays (n_pairs,)
+        For each pair its place among those of its query, and how many distinct scores of its
+        query are above its own.
+    """
+    size, query = np.diff(offsets), np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    falling = -score
+    if len(score) >= _LONG_LISTS * len(size):
+        ordered = np.empty(len(score), np.int64)
+        for begin, end in pairwise(offsets.tolist()):
+            np.add(np.argsort(falling[begin:end]), begin, out=ordered[begin:end])
+    else:
+        ordered = np.argsort(falling)
+        ordered = ordered[_stable(query[ordered])]
+    value = falling[ordered]
+    new = np.r_[True, (value[1:] != value[:-1]) | (query[1:] != query[:-1])][: len(value)]
+    if not new.all():  # only then does the tie order matter
+        tied = np.flatnonzero(~(new & np.r_[new[1:], True]))
+        run = np.cumsum(new)[tied]
+        pairs = ordered[tied]
+        ordered[tied] = pairs[np.lexsort((tie[pairs], run))]
+    order, group = (np.empty(len(score), np.int32) for _ in range(2))
+    order[ordered] = np.arange(len(score)) - np.repeat(offsets[:-1], size)
+    number = np.cumsum(new)
+    has = size > 0
+    group[ordered] = number - np.repeat(number[offsets[:-1][has]], size[has])
+    return ordered, order, group
+
+
+def _stable(query: Ints) -> Ints:
+    """Sort queries and keep the order of equal ones: by 16 bits, which NumPy does in one pass."""
+    order = np.argsort(query.astype(np.uint16), kind="stable")
+    if len(query) and query.max() >> 16:
+        order = order[np.argsort((query >> 16)[order], kind="stable")]
+    return order
 
 
 def place(
