@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import AlignmentError, EvaluationWarning, NotCountedError
+from reid_vpr_eval.errors import AlignmentError, EvaluationWarning, NotCountedError, counted
 from reid_vpr_eval.formats import SideSpec, apply_spec
 from reid_vpr_eval.protocol import Protocol
 from reid_vpr_eval.ranking.canonical import component_type
@@ -108,7 +108,9 @@ def _align_lists(
     if scores.n_query == n_given and n_given != query.n:
         scores = scores.take(query_rows)
     if scores.n_query != query.n:
-        raise AlignmentError(f"{scores.n_query} ranked lists for {query.n} queries")
+        raise AlignmentError(
+            f"{counted(scores.n_query, 'ranked list')} for {counted(query.n, 'query')}"
+        )
     return scores
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import AlignmentError, NotCountedError
+from reid_vpr_eval.errors import AlignmentError, NotCountedError, counted
 from reid_vpr_eval.metrics import compute, parse
 from reid_vpr_eval.metrics.compute import exact_mean
 from reid_vpr_eval.ranking import Ranking
@@ -60,7 +60,7 @@ def by_column(
     if column.shape != (ranking.n_query,):
         raise AlignmentError(
             f"the column has the shape {column.shape}: one value for each of the "
-            f"{ranking.n_query} queries is needed"
+            f"{counted(ranking.n_query, 'query')} is needed"
         )
     computed = compute(
         ranking, names, ties=ties, no_positive=no_positive, unretrieved="zero",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import FormatError, name_some
+from reid_vpr_eval.errors import FormatError, counted, name_some
 
 __all__ = [
     "ALIASES",
@@ -219,8 +219,9 @@ def whole_numbers(
     if bad.any():
         rows = np.flatnonzero(bad)
         raise FormatError(
-            f"column {name!r} holds values that are not whole numbers in {len(rows)} rows "
-            f"(row {rows[0]}: {array[rows[0]]}): integers or strings are needed"
+            f"column {name!r} holds values that are not whole numbers in "
+            f"{counted(len(rows), 'row')} (row {rows[0]}: {array[rows[0]]}): integers or strings "
+            "are needed"
         )
     return filled.astype(np.int64)
 
@@ -236,8 +237,8 @@ def _check_labels(
     if missing.any():
         rows = name_some(np.flatnonzero(missing))
         raise FormatError(
-            f"column {name!r} has no value in {missing.sum()} rows (rows {rows}): every row needs "
-            "a label; give junk a label of its own, such as -1"
+            f"column {name!r} has no value in {counted(missing.sum(), 'row')} (rows {rows}): every "
+            "row needs a label; give junk a label of its own, such as -1"
         )
     if array.dtype.kind == "b":
         raise FormatError(f"column {name!r} holds booleans: integers or strings are needed")

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from reid_vpr_eval.breakdowns import means_by
 from reid_vpr_eval.checks import Seen, run_notes
 from reid_vpr_eval.counts import Expected, check_found, counts_after, counts_before
-from reid_vpr_eval.errors import NotCountedError, RelevanceError
+from reid_vpr_eval.errors import NotCountedError, RelevanceError, counted
 from reid_vpr_eval.measuring import macro_groups
 from reid_vpr_eval.metrics import TIES, MetricValues, compute, parse
 from reid_vpr_eval.metrics.compute import chance_values, exact_mean
@@ -105,7 +105,7 @@ def _with_positives(
             held = np.concatenate([held, rows])
             judged = judge(protocol, query.take(held), gallery)
     if not judged.n_positive.any():
-        raise RelevanceError(f"none of the {query.n} queries has a positive: {judged.note}")
+        raise RelevanceError(f"of {counted(query.n, 'query')} none has a positive: {judged.note}")
     yield held, judged
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "RelevanceError",
     "ReidVprEvalError",
     "ScoreError",
+    "counted",
     "name_some",
 ]
 
@@ -61,6 +62,31 @@ class ClusterError(ReidVprEvalError):
 
 class EvaluationWarning(UserWarning):
     """Something that does not stop an evaluation but that its reader should know."""
+
+
+def counted(n: float, one: str, several: str = "", *, form: str = "") -> str:
+    """Write a number with what is counted, and with its verb if that is given too.
+
+    Parameters
+    ----------
+    n : number
+        A whole one.
+    one, several : str
+        What follows 1, and any other number; by default the last word of `one` takes an s.
+    form : str
+        How the number is written: "," with separators of thousands.
+
+    Examples
+    --------
+    >>> counted(1, "query"), counted(0, "query"), counted(2, "gallery row")
+    ('1 query', '0 queries', '2 gallery rows')
+    >>> counted(1, "row has", "rows have"), counted(12000, "row has", "rows have", form=",")
+    ('1 row has', '12,000 rows have')
+    """
+    if n == 1:
+        return f"1 {one}"
+    plural = f"{one[:-1]}ies" if one.endswith("y") else f"{one}s"
+    return f"{int(n):{form}} {several or plural}"
 
 
 def name_some(items: Iterable[object] | Sequence[object], limit: int = 5) -> str:

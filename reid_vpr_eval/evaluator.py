@@ -14,6 +14,7 @@ from reid_vpr_eval.errors import (
     EvaluationWarning,
     NotCountedError,
     ScoreError,
+    counted,
     name_some,
 )
 from reid_vpr_eval.evaluation import evaluate
@@ -177,8 +178,8 @@ def _check_finite(
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(bad):
         raise ScoreError(
-            f"{side} features: values are NaN or infinite in {len(bad)} rows of this batch "
-            f"(rows {name_some(bad + n_before)} of the side); mend or leave out these rows"
+            f"{side} features: values are NaN or infinite in {counted(len(bad), 'row')} of this "
+            f"batch (rows {name_some(bad + n_before)} of the side); mend or leave out these rows"
         )
 
 
@@ -191,8 +192,8 @@ def _check_batch(
     for name, values in table.items():
         if values.shape != (len(vectors),):
             raise AlignmentError(
-                f"{name} has the shape {values.shape} in a batch of {len(vectors)} vectors: one "
-                "value a row is needed"
+                f"{name} has the shape {values.shape} in a batch of "
+                f"{counted(len(vectors), 'vector')}: one value a row is needed"
             )
     if not table:
         raise AlignmentError("a batch needs at least one column of metadata, such as label=")
@@ -201,8 +202,8 @@ def _check_batch(
     first, columns = before[0]
     if vectors.shape[1] != first.shape[1]:
         raise AlignmentError(
-            f"a batch of the {side} side has {vectors.shape[1]} dimensions, the batches before it "
-            f"{first.shape[1]}"
+            f"a batch of the {side} side has {counted(vectors.shape[1], 'dimension')}, the batches "
+            f"before it {first.shape[1]}"
         )
     if set(table) != set(columns):
         raise AlignmentError(
@@ -236,17 +237,19 @@ def _distinct(side: str, vectors: Array, table: dict[str, Array]) -> npt.NDArray
     for name, values in table.items():
         left, right = values[repeats], values[there]
         differs[name] = (left != right) & ~((left != left) & (right != right))
+    of = f"of the {side} side"
     for name, mask in differs.items():
         if mask.any():
             ids = np.unique(table["id"][repeats[mask]]).tolist()
             row = int(np.flatnonzero(mask)[0])
             raise AlignmentError(
-                f"{len(ids)} ids of the {side} side repeat with another {name}: {name_some(ids)} "
-                f"(the first in rows {there[row]} and {repeats[row]}); ids must be unique"
+                f"{counted(len(ids), f'id {of} repeats', f'ids {of} repeat')} "
+                f"with another {name}: {name_some(ids)} (the first in rows {there[row]} and "
+                f"{repeats[row]}); ids must be unique"
             )
     warnings.warn(
-        f"{len(repeats)} rows of the {side} side repeat an id with the same vector and are left "
-        "out (distributed samplers pad their last batches so)",
+        f"{counted(len(repeats), f'row {of} repeats', f'rows {of} repeat')} "
+        "an id with the same vector, left out (distributed samplers pad their last batches so)",
         EvaluationWarning,
         stacklevel=4,
     )

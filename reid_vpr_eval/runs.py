@@ -17,7 +17,7 @@ import numpy.typing as npt
 from reid_vpr_eval.alignment import side_spec
 from reid_vpr_eval.archive import write_atomically
 from reid_vpr_eval.counts import Expected
-from reid_vpr_eval.errors import AlignmentError, FormatError, ScoreError
+from reid_vpr_eval.errors import AlignmentError, FormatError, ScoreError, counted
 from reid_vpr_eval.evaluation import evaluate_prepared
 from reid_vpr_eval.formats import Side, open_image, read_matrix, read_sides
 from reid_vpr_eval.formats.arrays import load_array
@@ -259,8 +259,8 @@ def _ranked(path: Path, query: Side, gallery: Side) -> RankedLists:
     lists = _stored_lists(existing(path, "ranked lists"))
     if lists.n_query != query.samples.n:
         raise AlignmentError(
-            f"{lists.n_query} ranked lists for {query.samples.n} queries: list i must belong to "
-            "query i"
+            f"{counted(lists.n_query, 'ranked list')} for {counted(query.samples.n, 'query')}: "
+            "list i must belong to query i"
         )
     if not lists.has_ids:
         return lists
@@ -333,7 +333,7 @@ def _sized(
     for side, (found, n) in wanted.items():
         if found != n:
             raise AlignmentError(
-                f"{source}: scores for {found} {side} rows, but {n} samples (those that the "
-                "protocol keeps): row i of the scores must belong to sample i"
+                f"{source}: scores for {found} {side} rows, but {counted(n, 'sample')} (those that "
+                "the protocol keeps): row i of the scores must belong to sample i"
             )
     return scores

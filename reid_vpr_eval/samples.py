@@ -19,7 +19,7 @@ from reid_vpr_eval.columns import (
     tight,
     whole_numbers,
 )
-from reid_vpr_eval.errors import AlignmentError, FormatError, name_some
+from reid_vpr_eval.errors import AlignmentError, FormatError, counted, name_some
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,7 +112,7 @@ class Samples:
         return self.n
 
     def __repr__(self) -> str:
-        return f"Samples({self.n} rows; {', '.join(self.column_names)})"
+        return f"Samples({counted(self.n, 'row')}; {', '.join(self.column_names)})"
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and canonical_column(name) in self._values
@@ -138,8 +138,8 @@ class Samples:
         if mask.any():
             rows = name_some(np.flatnonzero(mask))
             raise FormatError(
-                f"column {name!r} has no value in {mask.sum()} of {self.n} rows (rows {rows}), "
-                "but it is needed: fill it or drop these rows"
+                f"column {name!r} has no value in {mask.sum()} of {counted(self.n, 'row')} (rows "
+                f"{rows}), but it is needed: fill it or drop these rows"
             )
         return column
 
@@ -208,7 +208,8 @@ class Samples:
         fresh = Samples(columns)
         if self._values and columns and fresh.n != self.n:
             raise AlignmentError(
-                f"new columns have {fresh.n} rows, the samples {self.n}: they must be the same"
+                f"new columns have {counted(fresh.n, 'row')}, the samples {self.n}: they must be "
+                "the same"
             )
         return self._of({**self._values, **fresh._values}, {**self._missing, **fresh._missing})
 
@@ -285,7 +286,7 @@ class Samples:
             twice = np.unique(ordered[1:][again])
             places = np.flatnonzero(ids == twice[0])
             raise AlignmentError(
-                f"{len(twice)} ids occur more than once on one side: "
+                f"{counted(len(twice), 'id occurs', 'ids occur')} more than once on one side: "
                 f"{name_some(twice.tolist())} (the first in rows {name_some(places)}); "
                 "ids must be unique within a side"
             )

@@ -6,6 +6,7 @@ import typing
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from reid_vpr_eval.errors import counted
 from reid_vpr_eval.metrics import parse
 from reid_vpr_eval.protocol import Protocol
 from reid_vpr_eval.uncertainty import METHOD_NAMES, Interval, unit_word
@@ -85,11 +86,12 @@ def interval_lines(result: Reported) -> list[str]:
         if len(by_method) == 1:
             listed = next(iter(by_method))
         first = next(iter(made.values()))
-        counted = f"{first.n} queries"
+        queries = counted(first.n, "query")
         if first.unit != "query":
-            counted += f" in {first.n_units} {unit_word(result.protocol, first.unit)}"
+            units = unit_word(result.protocol, first.unit, first.n_units)
+            queries += f" in {first.n_units} {units}"
         fixed = what_is_fixed(result)
-        lines.append(f"{100 * first.level:g} % intervals: {listed}, {counted}, {fixed}")
+        lines.append(f"{100 * first.level:g} % intervals: {listed}, {queries}, {fixed}")
     reasons: dict[str, list[str]] = {}
     for name, reason in result.interval_reasons.items():
         if reason and name in set(result.metrics) and "not asked for" not in reason:
@@ -109,7 +111,7 @@ def _family(name: str, protocol: Protocol) -> str:
 
 def _called(interval: Interval) -> str:
     name = METHOD_NAMES.get(interval.method, interval.method)
-    return f"{name} of {interval.block} queries" if interval.block else name
+    return f"{name} of {counted(interval.block, 'query')}" if interval.block else name
 
 
 def what_is_fixed(result: Reported) -> str:
@@ -139,10 +141,10 @@ def table_text(result: Reported, *, chance: bool = False) -> str:
         "  ".join(value.rjust(width) for value, width in zip(values, widths, strict=True)),
         *(_interval_row(limits, widths) if any(limits) else []),
         *(_chance_line(result, widths) if chance else []),
-        f"{counts['n_evaluated']:.0f} of {counts['n_query']:.0f} queries "
+        f"{counts['n_evaluated']:.0f} of {counted(counts['n_query'], 'query')} "
         f"({counts['n_no_positive']:.0f} without a positive: {protocol.no_positive}), "
-        f"{counts['n_gallery_ranked']:.0f} of {counts['n_gallery']:.0f} gallery items, "
-        f"{counts['n_positive_pairs']:.0f} positive pairs, ceiling "
+        f"{counts['n_gallery_ranked']:.0f} of {counted(counts['n_gallery'], 'gallery item')}, "
+        f"{counted(counts['n_positive_pairs'], 'positive pair')}, ceiling "
         f"{100 * counts['ceiling']:.1f}",
         *interval_lines(result),
         *_below_chance(result),
@@ -187,7 +189,7 @@ def _draw_line(result: Reported) -> list[str]:
         return []
     each = f"{draw.n} of each {' and '.join(draw.per)}" if draw.per else "what a file gives"
     if draw.labels is not None:
-        each = f"{draw.labels} labels" + (f", {each}" if draw.per else "")
+        each = counted(draw.labels, "label") + (f", {each}" if draw.per else "")
     if result.draws is None:
         return [f"the exact expectation over all draws of {each}"]
     spread = result.draws.groupby("metric", sort=False)["value"].std()
@@ -196,7 +198,7 @@ def _draw_line(result: Reported) -> list[str]:
     listed = ", ".join(f"{spelled(str(name), result.protocol)} {unit[name] * sd:.2f}"
                        for name, sd in spread.items() if sd == sd)  # fmt: skip
     end = f"; standard deviation between draws: {listed}" if listed else ""
-    return [f"mean of {n_draws} draws of {each}{end}"]
+    return [f"mean of {counted(n_draws, 'draw')} of {each}{end}"]
 
 
 def _breakdown_lines(result: Reported) -> list[str]:
@@ -211,7 +213,9 @@ def _breakdown_lines(result: Reported) -> list[str]:
                 f"{spelled(name, result.protocol)} {shown(name, mean) if mean == mean else '-'}"
                 for name, mean in zip(rows["metric"], rows["mean"], strict=True)
             ]
-            lines.append(f"  {value}: {', '.join(means)} ({rows['n_evaluated'].iloc[0]} queries)")
+            lines.append(
+                f"  {value}: {', '.join(means)} ({counted(rows['n_evaluated'].iloc[0], 'query')})"
+            )
     return lines
 
 
@@ -220,7 +224,7 @@ def _tie_lines(result: Reported) -> list[str]:
     tied = result.counts["n_tied_queries"]
     if not tied:
         return []
-    lines = [f"equal scores in {tied:.0f} queries; bounds where they matter:"]
+    lines = [f"equal scores in {counted(tied, 'query')}; bounds where they matter:"]
     for name, bounds in result.ties.items():
         unit = 1.0 if parse(name).metric.is_rank else 100.0
         low, high = sorted((bounds["pessimistic"], bounds["optimistic"]))

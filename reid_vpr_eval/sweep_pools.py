@@ -15,7 +15,13 @@ import numpy as np
 
 from reid_vpr_eval.alignment import side_spec
 from reid_vpr_eval.checks.leaks import codes_of
-from reid_vpr_eval.errors import AlignmentError, EvaluationWarning, ReidVprEvalError, ScoreError
+from reid_vpr_eval.errors import (
+    AlignmentError,
+    EvaluationWarning,
+    ReidVprEvalError,
+    ScoreError,
+    counted,
+)
 from reid_vpr_eval.formats import SideSpec, read_features, read_side
 from reid_vpr_eval.formats.registry import find_reader
 from reid_vpr_eval.protocol import Protocol
@@ -95,7 +101,8 @@ def read_pool(
             raise ScoreError(f"{name}: the pool is empty, there is no distractor to draw")
         if part.shape[1] != scores.dim:
             raise AlignmentError(
-                f"{name}: distractors of {part.shape[1]} numbers, but the gallery has {scores.dim}"
+                f"{name}: distractors of {counted(part.shape[1], 'number')}, but the gallery has "
+                f"{scores.dim}"
             )
         vectors.append(part)
         samples.append(table)
@@ -146,10 +153,11 @@ def warn_of_repeats(gallery: Vectors, pool: Pool) -> None:
     repeats = np.flatnonzero(np.isin(theirs, ours))
     if len(repeats):
         row = int(np.flatnonzero(ours == theirs[repeats[0]])[0])
+        of = f"of {counted(len(theirs), 'distractor')}"
         warnings.warn(
-            f"{len(repeats)} of {len(theirs)} distractors are vectors of the gallery, number by "
-            f"number (the first: pool row {int(repeats[0])} and gallery row {row}): an item that "
-            "is in the gallery already is no distractor",
+            f"{counted(len(repeats), f'{of} is a vector', f'{of} are vectors')} of the gallery, "
+            f"number by number (the first: pool row {int(repeats[0])} and gallery row {row}): an "
+            "item that is in the gallery already is no distractor",
             EvaluationWarning,
             stacklevel=3,
         )
@@ -200,12 +208,13 @@ def with_pool(
         first = int(np.flatnonzero(inside)[0])
         asking = int(whole.query_of_pair()[first])
         of_pool = np.unique(whole.item[inside])
+        a, are = "of the pool is a", "of the pool are"
         raise AlignmentError(
-            f"{len(of_pool)} rows of the pool are right answers to queries (the first: pool row "
-            f"{int(whole.item[first]) - gallery.n} for query {asking}"
-            f"{_label_of(query, asking)}), so they are no distractors: take them out, or say what "
-            "they are, --pool-positives keep (positives that are in the gallery at every size) or "
-            "ignore"
+            f"{counted(len(of_pool), f'row {a} right answer', f'rows {are} right answers')} "
+            f"to queries (the first: pool row {int(whole.item[first]) - gallery.n} for query "
+            f"{asking}{_label_of(query, asking)}), so they are no distractors: take them out, or "
+            "say what they are, --pool-positives keep (positives that are in the gallery at every "
+            "size) or ignore"
         )
     if pool_positives == "ignore":
         whole = replace(whole, role=np.where(inside, IGNORED, whole.role).astype(np.int8))
@@ -224,9 +233,9 @@ def _check_labels(query: Samples, pool: Pool) -> None:
     shared = np.flatnonzero(np.isin(samples.values("label"), query.values("label")))
     if len(shared):
         raise AlignmentError(
-            f"{len(shared)} rows of the pool carry the label of a query (the first: pool row "
-            f"{int(shared[0])}, label {samples.values('label')[shared[0]]}), so they are no "
-            "distractors: take them out"
+            f"{counted(len(shared), 'row of the pool carries', 'rows of the pool carry')} the "
+            f"label of a query (the first: pool row {int(shared[0])}, label "
+            f"{samples.values('label')[shared[0]]}), so they are no distractors: take them out"
         )
 
 

@@ -22,6 +22,7 @@ from reid_vpr_eval.errors import (
     NotCountedError,
     ProtocolError,
     ScoreError,
+    counted,
     name_some,
 )
 from reid_vpr_eval.metrics import parse
@@ -357,13 +358,13 @@ def sweep_text(swept: Swept) -> str:
              for line in lines]  # fmt: skip
     d = swept.details
     spread = "; sd: over draws that all queries share" if curve["sd"].notna().any() else ""
-    units = f"{d['n_units']} unit{'s' if d['n_units'] > 1 else ''}"
+    units, queries = counted(d["n_units"], "unit"), counted(d["n_query"], "query")
     bands = (f"; in brackets: 95 % over queries, in {units}" if curve["low"].notna().any() else "")
     return "\n".join([
         f"{swept.name}: {swept.heading}",
         *table,
         f"base: {', '.join(swept.base)}; pool: {', '.join(swept.pool)} ({d['pool_rows']:,}); "
-        f"{d['n_with_positive']} of {d['n_query']} queries with a positive{bands}{spread}",
+        f"{d['n_with_positive']} of {queries} with a positive{bands}{spread}",
     ])  # fmt: skip
 
 

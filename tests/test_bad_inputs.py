@@ -535,7 +535,7 @@ def test_a_damaged_image_is_named(tmp_path: Path) -> None:
 def test_names_that_do_not_fit_are_shown(tmp_path: Path) -> None:
     (tmp_path / "holiday 3.jpg").write_bytes(b"")
     said = refused("run", "market1501", "--query", tmp_path, "--gallery", tmp_path)
-    assert "1 of 1 names" in said
+    assert "1 of 1 name does" in said
     assert "'holiday 3.jpg'" in said
     assert "0002_c1s1_000451_03.jpg" in said
 

@@ -25,17 +25,17 @@ def notes(spec: dict[str, Any], query: Any, gallery: Any, vectors: Any = None) -
 @pytest.mark.parametrize(
     ("spec", "query", "gallery", "said"),
     [
-        (LABELS, {"label": [1, 2]}, {"label": [1, 3, 3]}, "1 of 2 labels are on the query side"),
-        (LABELS, {"label": [1, 2]}, {"label": [1, 3, 3]}, "1 of 2 labels are on the gallery side"),
-        (LABELS, {"label": [1, 2]}, {"label": [1, 3, 3]}, "1 queries have no positive (rows 1)"),
+        (LABELS, {"label": [1, 2]}, {"label": [1, 3, 3]}, "1 of 2 labels is on the query side"),
+        (LABELS, {"label": [1, 2]}, {"label": [1, 3, 3]}, "1 of 2 labels is on the gallery side"),
+        (LABELS, {"label": [1, 2]}, {"label": [1, 3, 3]}, "1 query has no positive (rows 1)"),
         (LABELS, {"label": [1]}, {"label": [2]}, "no query has a positive: no gallery row has"),
-        (LABELS, {"label": [1]}, {"label": [1, -1]}, "1 gallery rows have the label -1"),
+        (LABELS, {"label": [1]}, {"label": [1, -1]}, "1 gallery row of the label -1 counts"),
         (LABELS, {"label": [1]}, {"label": [1, 1, 1, 2]}, "3 positives on average, of 4"),
         (LABELS, {"label": [1], "camera": [4]}, {"label": [1], "camera": [4]},
          "every row has the camera 4"),
         ({"name": "k", "relevance": {"kind": "label", "self": "keep"}},
          {"label": [1], "id": ["a"]}, {"label": [1, 2], "id": ["a", "b"]},
-         "1 queries are in the gallery under the same id (a)"),
+         "1 query is in the gallery under the same id (a)"),
         ({"name": "c", "relevance": {"kind": "label", "different": ["camera"]}},
          {"label": [1, 2], "camera": [1, 1]}, {"label": [1, 2], "camera": [1, 2]},
          "1 of them because all candidates are ignored"),
@@ -44,7 +44,7 @@ def notes(spec: dict[str, Any], query: Any, gallery: Any, vectors: Any = None) -
         (PLACES, {"east": [5e5], "north": [5e6], "zone": ["31U"]},
          {"east": [5e5], "north": [5e6], "zone": ["33U"]}, "no UTM zone is on both sides"),
         (PLACES, {"lat": [48.85], "lon": [2.35]}, {"lat": [2.35], "lon": [48.85]},
-         "exchanged 1 pairs would be positive"),
+         "exchanged 1 pair would be positive"),
     ],
 )  # fmt: skip
 def test_it_is_noticed(spec: Any, query: Any, gallery: Any, said: str) -> None:
@@ -71,9 +71,9 @@ def test_equal_and_nearly_equal_vectors_are_noticed() -> None:
     columns = {"label": [9, 1, 1, 2, 2, 3, 4, 1, 2], "sequence": ["s"] * 8 + ["t"]}
     said = notes(LABELS, {"label": label, "sequence": ["r", "t", "r", "r"]}, columns,
                  (query, gallery))  # fmt: skip
-    assert "1 query vectors stand in the ranked gallery bit for bit (1 of them as" in said
+    assert "1 query vector stands in the ranked gallery bit for bit (1 of them as" in said
     assert "2 gallery rows repeat the vector of an earlier row; 1 of them under another" in said
-    assert "1 queries have a best item of the same sequence that is nearly the same image" in said
+    assert "1 query has a best item of the same sequence that is nearly the same image" in said
     scores = rve.Embeddings(query, gallery)
     kept = without_doubles(scores, rve.Samples.from_columns(**columns))
     assert kept.tolist() == [0, 1, 3, 4, 5, 6, 7, 8]

@@ -195,7 +195,7 @@ def test_what_does_not_fit_is_refused() -> None:
         accuracy([[0.0]], [0], [[1.0], [0.0]], [0, 0], True)
     with pytest.raises(rve.AlignmentError, match="reference_labels="):
         accuracy([[0.0]], [0], [[1.0]])
-    with pytest.raises(rve.AlignmentError, match="2 labels for 1 embeddings"):
+    with pytest.raises(rve.AlignmentError, match="2 labels for 1 embedding"):
         accuracy([[0.0]], [0, 1], [[1.0]], [0])
     with pytest.raises(rve.NotCountedError, match="avg_of_avgs"):
         accuracy([[0.0]], [0], [[1.0]], [0], avg_of_avgs=True, label_comparison_fn=np.equal)

@@ -67,7 +67,7 @@ def test_nothing_is_printed_and_the_log_is_written_on_request(
 
 
 def test_a_truth_that_does_not_fit_is_refused() -> None:
-    with pytest.raises(rve.AlignmentError, match="2 lists for 1 queries"):
+    with pytest.raises(rve.AlignmentError, match="2 lists for 1 query"):
         get_validation_recalls([[0.0]], [[0.0]], [1], [[0], [0]])
     with pytest.raises(rve.AlignmentError, match="query 0 names gallery row 5"):
         get_validation_recalls([[0.0]], [[0.0]], [1], [[5]])

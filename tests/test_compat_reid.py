@@ -327,7 +327,7 @@ def test_settings_that_change_the_ranking_are_refused() -> None:
 
 def test_a_batch_must_fit_together() -> None:
     evaluator = R1_mAP_eval(1)
-    with pytest.raises(rve.AlignmentError, match="1 labels and 2 cameras"):
+    with pytest.raises(rve.AlignmentError, match="1 label and 2 cameras"):
         evaluator.update((np.ones((2, 3)), [1], [1, 2]))
 
 

@@ -343,7 +343,7 @@ def check_rows(ranking: rve.Ranking, scores: npt.NDArray[Any]) -> None:
                 assert "depends on the order of equal scores" in rows["note"][called]
             elif wanted is None:
                 assert value is None, (name, called)
-                assert rows["note"][called] == "undefined (1 of 7 queries lack a positive)"
+                assert rows["note"][called] == "undefined (1 of 7 queries without a positive)"
             else:
                 assert value == pytest.approx(wanted, abs=1e-12), (name, called)
 
@@ -684,7 +684,7 @@ def test_the_command_prints_one_row_a_profile(run_folder: Path) -> None:
     (line,) = (line for line in head.splitlines() if line.startswith("layumi"))
     assert f"mAP {100 * value:.1f}" in line
     assert "rule=trapezoid:  mAP -" in line
-    assert "mars-official mAP: undefined (1 of 6 queries lack a positive)" in remarks
+    assert "mars-official mAP: undefined (1 of 6 queries without a positive)" in remarks
     assert "sysu-official r1, r10, r20: CMC@k(by=label) needs group counts" in remarks
     assert text == conventions_text(table) + "\n"
 

@@ -325,7 +325,7 @@ def test_positives_in_the_pool_are_refused_kept_or_ignored() -> None:
     relevance = rve.Relevance.from_pairs([0, 0], [0, 2], n_query=1, n_gallery=5)
     scores = rve.ScoreMatrix([[0.9, 0.8, 0.7, 0.6, 0.5]], higher_is_better=True)
     ranking = rve.rank(scores, relevance, strata=["a", "a", "b", "b", "b"])
-    with pytest.raises(rve.NotCountedError, match=r"1 positives lie in the pool.*gallery row 2"):
+    with pytest.raises(rve.NotCountedError, match=r"1 positive lies in the pool.*gallery row 2"):
         distractor_curve(ranking, [1], base="a", pool="b")
     kept = distractor_curve(ranking, [0, 3], base="a", pool="b", pool_positives="keep")
     plain = rve.compute(ranking, "mAP")["mAP"]

@@ -132,7 +132,7 @@ def test_own_strata_equal_every_draw_from_them() -> None:
 def test_a_query_without_rows_of_its_own_keeps_its_positives() -> None:
     world = World(3)
     ranking = world.ranking(strata=world.camera)
-    with pytest.warns(rve.EvaluationWarning, match="1 queries have values that no gallery row"):
+    with pytest.warns(rve.EvaluationWarning, match="1 query has values that no gallery row"):
         own = within_own_strata(ranking, [*world.own[:2].tolist(), 77])
     curve = distractor_curve(own, None, ["mAP"])
     assert curve["value"].iloc[0] == 1

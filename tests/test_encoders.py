@@ -234,7 +234,7 @@ def test_wrong_calls() -> None:
         encode(files.__getitem__, 0)
     with pytest.raises(ScoreError, match="batch of 0"):
         encode(files.__getitem__, 2, batch=0)
-    with pytest.raises(AlignmentError, match="1 names for 2 images"):
+    with pytest.raises(AlignmentError, match="1 name for 2 images"):
         encode(files.__getitem__, 2, names=["a"])
 
 

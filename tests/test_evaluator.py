@@ -85,7 +85,8 @@ def test_an_id_with_other_content_is_refused(change: dict[str, Any], what: str) 
     evaluator.update(side="query", **row)
     evaluator.update(side="query", **(row | change))
     evaluator.update([[1.0, 0.0]], side="gallery", label=[1], id=["c"])
-    with pytest.raises(rve.AlignmentError, match=f"repeat with another {what}: a"):
+    says = f"1 id of the query side repeats with another {what}: a"
+    with pytest.raises(rve.AlignmentError, match=says):
         evaluator.compute()
 
 

@@ -120,7 +120,7 @@ def test_no_result_and_too_few_names_are_refused(kind: Any) -> None:
     with pytest.raises(AlignmentError, match="no result"):
         kind.from_results([])
     made = SHARED[kind](1)
-    with pytest.raises(AlignmentError, match="1 names for 2"):
+    with pytest.raises(AlignmentError, match="1 name for 2"):
         kind.from_results([made, made], names=["a"])
 
 

@@ -81,7 +81,7 @@ def test_one_city_in_two_zones_is_one_area() -> None:
 def test_more_areas_than_panels_are_said() -> None:
     display = FailureMapDisplay.from_result(two_cities(), panels=1)
     assert display.left_out == (1, 10)
-    assert "1 more areas with 10 queries are not drawn" in display.caption
+    assert "1 more area with 10 queries is not drawn" in display.caption
 
 
 def test_lines_go_from_each_wrong_query_to_its_first_answer() -> None:

@@ -73,7 +73,7 @@ def test_sequence_and_frame_where_the_name_has_them() -> None:
     ],
 )
 def test_a_name_that_does_not_fit_is_an_error(grammar: str, name: str) -> None:
-    with pytest.raises(FormatError, match=f"1 of 1 names do not fit the grammar '{grammar}'"):
+    with pytest.raises(FormatError, match=f"1 of 1 name does not fit the grammar '{grammar}'"):
         parse_name(name, grammar)
 
 

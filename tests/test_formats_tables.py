@@ -65,7 +65,7 @@ class TestTables:
             ("\n\n", "is empty"),
             ("label,label\n1,2\n", "name 'label' occurs more than once"),
             ("label,\n1,2\n", "column 2 has no name"),
-            ("label,camera\n1,2\n3\n", "line 3 has 1 cells, but there are 2 columns"),
+            ("label,camera\n1,2\n3\n", "line 3 has 1 cell, but there are 2 columns"),
             ("label,camera\n1,2\n3,4,5\n", "line 3 has 3 cells"),
             ('label,camera\n1,"2\n3,4\n', "line 3.*quotation mark"),
             ("label;camera\n1;2\n", "separated by ';'"),
@@ -139,5 +139,5 @@ class TestLists:
             read(tmp_path / "l.txt", text)
 
     def test_names_that_do_not_fit(self, tmp_path: Path) -> None:
-        with pytest.raises(FormatError, match=r"l\.txt: 1 of 2 names do not fit.*'b\.jpg'"):
+        with pytest.raises(FormatError, match=r"l\.txt: 1 of 2 names does not fit.*'b\.jpg'"):
             read(tmp_path / "l.txt", "0002_c1.jpg\nb.jpg\n", SideSpec(names="market"))

@@ -68,7 +68,7 @@ def test_a_vector_of_another_dimension_is_named(tmp_path: Path) -> None:
         ("a.fvecs", b"\1\0", "has 2 bytes and so no header"),
         ("a.fvecs", b"\0\0\0\0", "begins with the dimension 0"),
         ("a.fvecs", b"\xff\xff\xff\xff", "begins with the dimension -1"),
-        ("a.fvecs", b"\2\0\0\0" + b"1234" * 2 + b"\2\0\0\0", "1 rows and 4 bytes more"),
+        ("a.fvecs", b"\2\0\0\0" + b"1234" * 2 + b"\2\0\0\0", "1 row and 4 bytes more"),
         ("a.fvecs", b"plain words, 1", "a row has .* are 0 rows and"),
         ("a.bvecs", b"\2\0\0\0" + b"12", None),
         ("a.bvecs", b"\xff\xff\xff\x7f" + b"12", "a row has 2,147,483,651 bytes, but the 6"),

@@ -35,7 +35,7 @@ def test_pictures_come_from_folders_and_are_made_once(tmp_path: Path) -> None:
     line = (tmp_path / "run", "--images-query", tmp_path / "images", "--only-wrong")
     assert told(*line)[0] == 0
     page = (tmp_path / "run/report.html").read_text()
-    assert "pictures are missing or cannot be read" in page
+    assert "missing or cannot be read; the places are marked" in page
     assert page.count("<img ") > 5
     made = sorted((tmp_path / "run/thumbnails").iterdir())
     before = [path.stat().st_mtime_ns for path in made]

@@ -256,7 +256,7 @@ def test_what_does_not_belong_together_is_refused(tmp_path: Path) -> None:
         write_report([], tmp_path)
     with pytest.raises(AlignmentError, match="images for 1 of 2"):
         write_report([people(), people()], tmp_path, [None])
-    with pytest.raises(AlignmentError, match="1 names for 2"):
+    with pytest.raises(AlignmentError, match="1 name for 2"):
         write_report([people(), people()], tmp_path, names=["a"])
 
 

@@ -136,7 +136,7 @@ def test_equal_titles_are_numbered() -> None:
 def test_what_cannot_be_drawn_is_refused() -> None:
     with pytest.raises(AlignmentError, match="no result"):
         CurveDisplay.from_results([])
-    with pytest.raises(AlignmentError, match="1 names for 2 results"):
+    with pytest.raises(AlignmentError, match="1 name for 2 results"):
         CurveDisplay.from_results([people(), people()], names=["a"])
     with pytest.raises(NotCountedError, match="needs the counts"):
         CurveDisplay.from_result(_without_counts(), k_max=80)

@@ -211,11 +211,11 @@ def test_files_that_are_no_lists(tmp_path: Path, name: str, content: str, says: 
         ([[0, 4], [], [9, -7]], {"by": "index"}, r"lists of 2 queries point past the gallery, which"
          r" has 4 rows, 0 to 3 \(query rows 0, 2; row 0: 4\)"),
         ([[0], [], []], {"by": "index", "base": 1}, r"1 to 4 \(query rows 0; row 0: 0\)"),
-        ({7: [0]}, {"by": "index"}, r"1 queries that do not exist \(7\)"),
+        ({7: [0]}, {"by": "index"}, r"1 query beyond the query side \(7\)"),
         ({"q": [0]}, {"by": "index"}, "query rows are named q"),
         ({0: ["u"]}, {"by": "index"}, r"gallery rows are named u .* are these ids"),
         ({"z": ["u"], "y": []}, {}, r"2 ids in the lists .* query side \(y, z; its own .* a, b"),
-        ({"a": ["u", "t"]}, {}, r"1 ids in the lists are not among those of the gallery side \(t"),
+        ({"a": ["u", "t"]}, {}, r"1 id in the lists is not among those of the gallery side \(t"),
         ({"a": {"easy": ["u"]}}, {}, "no list called positive; the lists are called easy"),
         ({"a": ["u"]}, {"ignored": ["junk"]}, "no list called junk"),
         ({"a": ["u"]}, {"positive": []}, "no list called positive"),
@@ -228,7 +228,7 @@ def test_files_that_are_no_lists(tmp_path: Path, name: str, content: str, says: 
         ({"a": [True]}, {}, "not True"),
         ({"a": None}, {}, "the entry of query 'a' is 'None'"),
         (np.ones((3, 2)), {"by": "index"}, "this is float64"),
-        (np.eye(3, 4, dtype=np.uint8), {"by": "index"}, r"query 0 names item 0 twice \(so do 3"
+        (np.eye(3, 4, dtype=np.uint8), {"by": "index"}, r"query 0 names item 0 twice \(3 such"
          r" lists in all\); a matrix .* True and False, not 0 and 1"),
         (np.array([[0, 3, 3], [1, -1, -1], [2, 0, -1]]), {"by": "index"}, "names item 3 twice"),
         (np.ones((3, 2, 1), int), {"by": "index"}, "this is int64"),
@@ -389,7 +389,7 @@ def test_neighbours_equal_a_literal_sort() -> None:
 def test_a_tie_may_go_on_past_what_was_given() -> None:
     query, gallery = rows(2), rows(9)
     ids, distances = [[0, 1, 2], [3, 4, 5]], [[1.0, 2.0, 2.0], [1.0, 1.5, 2.0]]
-    with pytest.raises(RelevanceError, match=r"1 queries \(rows 0\) have their 2-th neighbour as"):
+    with pytest.raises(RelevanceError, match=r"1 query has the 2-th neighbour \(rows 0\) as"):
         nearest_neighbours(query, gallery, (ids, distances), k=2)
     assert positives(nearest_neighbours(query, gallery, ids, k=2)) == [{0, 1}, {3, 4}]
     assert positives(nearest_neighbours(query, gallery, (ids, distances), k=1)) == [{0}, {3}]
@@ -404,11 +404,11 @@ def test_a_tie_may_go_on_past_what_was_given() -> None:
     [
         ([[0, 1]], {}, r"whole numbers of the shape \(2, K\)"),
         ([[0.0], [1.0]], {}, "these are float64"),
-        ([[0, 9], [1, 2]], {}, r"1 queries \(rows 0\) are no rows .* 0 to 8 \(row 0: 9\)"),
+        ([[0, 9], [1, 2]], {}, r"1 query \(rows 0\) are no rows .* 0 to 8 \(row 0: 9\)"),
         ([[0, -2], [1, 2]], {}, "no rows of the gallery"),
         ([[0, 0], [1, 2]], {}, "queries 0 name an item twice"),
         ([[0, 1], [-1, 2]], {}, "queries 1 have -1 before others"),
-        ([[0, 1], [2, -1]], {"k": 2}, r"1 queries \(rows 1\) have fewer than k = 2 .* \(row 1: 1"),
+        ([[0, 1], [2, -1]], {"k": 2}, r"1 query has fewer than k = 2 .* \(rows 1; row 1: 1"),
         ([[0, 1], [2, 3]], {"k": 0}, "k = 0: a number from 1 to 9"),
         ([[0, 1], [2, 3]], {"k": 10}, "k = 10: a number from 1 to 9"),
         ([[0, 1], [2, 3]], {"ties": "drop"}, "ties = 'drop': one of judge, exclude"),

@@ -67,10 +67,10 @@ def test_labels_of_every_kind(given: Any, kept: list[Any]) -> None:
     ("given", "says"),
     [
         ([1.0, 1.5, 2.5], r"not whole numbers in 2 rows \(row 1: 1\.5\)"),
-        ([1.0, np.nan], r"'label' has no value in 1 rows \(rows 1\)"),
-        ([None, "a"], r"no value in 1 rows \(rows 0\)"),
+        ([1.0, np.nan], r"'label' has no value in 1 row \(rows 1\)"),
+        ([None, "a"], r"no value in 1 row \(rows 0\)"),
         (pd.Series([1, None, None], dtype="Int64"), r"no value in 2 rows \(rows 1, 2\)"),
-        ([np.inf, 1.0], r"not whole numbers in 1 rows \(row 0: inf\)"),
+        ([np.inf, 1.0], r"not whole numbers in 1 row \(row 0: inf\)"),
         ([True, False], "booleans"),
         (np.array([True]), "booleans"),
         ([1, "1"], r"mixes kinds of values: integer in row 0 \(1\), string in row 1 \('1'\)"),
@@ -87,7 +87,7 @@ def test_labels_of_every_kind(given: Any, kept: list[Any]) -> None:
         ([2**63], "beyond 64 bits"),
         ([-(2**63) - 1], "beyond 64 bits"),
         ([2.0**53], "not whole numbers"),
-        ([BIG, 1.0], "not whole numbers in 1 rows"),
+        ([BIG, 1.0], "not whole numbers in 1 row"),
         (np.array([5, 2**24 + 2], np.float32), r"float32 .* above 2\^24"),
         (list(np.array([5, 2**24 + 2], np.float32)), r"float32 .* above 2\^24"),
         (pd.Series([5, 2**24 + 2], dtype="Float32"), r"float32 .* above 2\^24"),
@@ -193,16 +193,16 @@ def test_ids_are_unique_and_complete() -> None:
     samples = Samples.from_columns(id=["a", "b"])
     assert samples.ids is not None
     assert Samples.from_columns(label=[1]).ids is None
-    with pytest.raises(AlignmentError, match="1 ids occur more than once"):
+    with pytest.raises(AlignmentError, match="1 id occurs more than once"):
         samples.take([0, 0])
-    with pytest.raises(AlignmentError, match="1 ids occur more than once"):
+    with pytest.raises(AlignmentError, match="1 id occurs more than once"):
         samples.with_columns(id=[1, 1])
 
 
 def test_columns_of_unequal_length_are_refused() -> None:
     with pytest.raises(AlignmentError, match=r"label: 2, camera: 3"):
         Samples.from_columns(label=[1, 2], camera=[1, 2, 3])
-    with pytest.raises(AlignmentError, match="new columns have 1 rows, the samples 2"):
+    with pytest.raises(AlignmentError, match="new columns have 1 row, the samples 2"):
         Samples.from_columns(label=[1, 2]).with_columns(camera=[1])
 
 

@@ -62,7 +62,7 @@ def test_whole_numbers_are_kept_exact() -> None:
         ([[1.0, NAN], [1, 1], [INF, 1]], ONE, r"query features: .* in 2 of 3 rows \(rows 0, 2\)"),
         (ONE, [[1.0, 1], [-INF, 1]], r"gallery features: .* in 1 of 2 rows \(rows 1\)"),
         ([[0.0, 0], [1, 1], [0, 0]], ONE, r"query features: 2 vectors are zero \(rows 0, 2\)"),
-        (ONE, [[0, 0]], r"gallery features: 1 vectors are zero \(rows 0\)"),
+        (ONE, [[0, 0]], r"gallery features: 1 vector is zero \(rows 0\)"),
         ([[1.0]], ONE, "query vectors have 1 dimensions, gallery vectors 2"),
         (np.ones((0, 2)), ONE, "query side is empty"),
         (ONE, np.ones((2, 0)), "gallery side is empty"),
@@ -214,7 +214,7 @@ def test_lists_become_a_rectangle(given: Any, kept: list[list[Any]]) -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ([[0, 1], [2, 2]], "1 ranked lists name an item twice, the first is list 1 with item 2"),
+        ([[0, 1], [2, 2]], "1 ranked list names an item twice, the first is list 1 with item 2"),
         ([["a", "a"]], "twice, the first is list 0 with item a"),
         ([[0], [1, -2]], "ranked list 1 holds the position -2"),
         ([[0, "a"]], "mix ids .* and positions"),
@@ -253,12 +253,12 @@ def test_scores_of_lists() -> None:
 @pytest.mark.parametrize(
     ("scores", "says"),
     [
-        ([[1.0, 2.0]], "1 lists of scores for 2 ranked lists"),
+        ([[1.0, 2.0]], "1 list of scores for 2 ranked lists"),
         ([[1.0, 2.0, 3.0], [1.0]], "list 0 has 3 scores for 2 places"),
         ([[1.0], [1.0]], "missing, NaN or infinite in lists 0"),
         ([[1.0, NAN], [INF]], "missing, NaN or infinite in lists 0, 1"),
         ([[1.0, None], [1.0]], "in lists 0"),
-        ([1.0, 2.0], "list 0 has 1 scores"),
+        ([1.0, 2.0], "list 0 has 1 score"),
         ([["a", "b"], [1]], "the scores of list 0 are no numbers"),
     ],
 )

@@ -145,7 +145,7 @@ def test_a_label_of_the_gallery_can_be_the_pool(world: Path) -> None:
 def test_positives_in_the_pool_are_refused_unless_it_is_said_what_they_are(world: Path) -> None:
     found = files(world, "--distractors", world / "shared.npz")
     assert found.exit_code == 1
-    assert "1 rows of the pool are right answers" in found.output
+    assert "1 row of the pool is a right answer" in found.output
     assert "pool row 1" in found.output
     assert "label 5" in found.output
     values = {}

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import name_some
+from reid_vpr_eval.errors import counted, name_some
 from reid_vpr_eval.per_query import merged_top
 from reid_vpr_eval.ranking import rank
 from reid_vpr_eval.relevance import Relevance
@@ -70,8 +70,9 @@ def _across(ours: Ints, theirs: Ints, relevance: Relevance) -> Iterator[str]:
         yield "no query vector stands in the ranked gallery bit for bit"
         return
     yield (
-        f"{found} query vectors stand in the ranked gallery bit for bit ({right} of them as a "
-        f"positive, {wrong} as a negative): leaked images, or queries that find themselves?"
+        f"{counted(found, 'query vector stands', 'query vectors stand')} in the ranked gallery bit "
+        f"for bit ({right} of them as a positive, {wrong} as a negative): leaked images, or "
+        "queries that find themselves?"
     )
 
 
@@ -82,7 +83,10 @@ def _inside(codes: Ints, gallery: Samples) -> Iterator[str]:
         return
     dropped = len(codes) - len(_first_rows(codes, gallery))
     apart = f"; {doubles - dropped} of them under another label" if doubles > dropped else ""
-    yield f"{doubles} gallery rows repeat the vector of an earlier row{apart} (--dedup drops them)"
+    yield (
+        f"{counted(doubles, 'gallery row repeats', 'gallery rows repeat')} the vector of an "
+        f"earlier row{apart} (--dedup drops them)"
+    )
 
 
 def near_first(
@@ -100,9 +104,9 @@ def near_first(
     if not hit.any():
         return []
     return [
-        f"{int(hit.sum())} queries have a best item of the same {column} that is nearly the "
-        f"same image (cosine {NEAR} or more; queries {name_some(rows[hit].tolist())}): frames "
-        "of one recording on both sides?"
+        f"{counted(int(hit.sum()), 'query has', 'queries have')} a best item of the same {column} "
+        f"that is nearly the same image (cosine {NEAR} or more; queries "
+        f"{name_some(rows[hit].tolist())}): frames of one recording on both sides?"
     ]
 
 

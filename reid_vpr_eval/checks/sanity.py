@@ -9,7 +9,7 @@ from typing import Protocol as Shape
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import ReidVprEvalError, name_some
+from reid_vpr_eval.errors import ReidVprEvalError, counted, name_some
 from reid_vpr_eval.protocol import LabelRule, Protocol, WithinRule
 from reid_vpr_eval.relevance import within_metres
 from reid_vpr_eval.samples import Samples
@@ -60,13 +60,13 @@ def _positives(protocol: Protocol, relevance: Judged) -> Iterator[str]:
         only_ignored = int((relevance.n_ignored[lone] > relevance.n_self[lone]).sum())
         why = f", {only_ignored} of them because all candidates are ignored" if only_ignored else ""
         yield (
-            f"{len(lone)} queries have no positive{why} (rows {name_some(lone.tolist())}); the "
-            f"protocol says: {protocol.no_positive}"
+            f"{counted(len(lone), 'query has', 'queries have')} no positive{why} (rows "
+            f"{name_some(lone.tolist())}); the protocol says: {protocol.no_positive}"
         )
     if n_positive.mean() > _LARGE_SHARE * ranked:
         yield (
-            f"a query has {n_positive.mean():.0f} positives on average, of {ranked} gallery items: "
-            "are labels or coordinates read as meant?"
+            f"a query has {counted(round(n_positive.mean()), 'positive')} on average, of {ranked} "
+            "gallery items: are labels or coordinates read as meant?"
         )
 
 
@@ -77,14 +77,17 @@ def _labels(
     for side, own, other in (("query", ours, theirs), ("gallery", theirs, ours)):
         alone = np.setdiff1d(own, other)
         if len(alone):
+            of = f"of {counted(len(own), rule.label)}"
             yield (
-                f"{len(alone)} of {len(own)} {rule.label}s are on the {side} side only "
+                f"{counted(len(alone), f'{of} is', f'{of} are')} on the {side} side only "
                 f"({name_some(alone.tolist())})"
             )
     junk = np.isin(gallery.keys(rule.label), np.array(_junk_of(theirs)))
     if (junk & ~relevance.ignored_gallery).any():
         count = int((junk & ~relevance.ignored_gallery).sum())
-        yield f"{count} gallery rows have the {rule.label} -1 and count as negatives"
+        junk_is = f"of the {rule.label} -1"
+        yield counted(count, f"gallery row {junk_is} counts as a negative",
+                      f"gallery rows {junk_is} count as negatives")  # fmt: skip
     for column in ("camera",):
         if column in query and column in gallery:
             seen = np.union1d(query.keys(column), gallery.keys(column))
@@ -124,8 +127,8 @@ def _coordinates(
         swapped = _swapped_pairs(rule, query, gallery)
         if swapped:
             yield (
-                f"with latitude and longitude of the gallery exchanged {swapped} pairs would be "
-                "positive: are the two columns swapped on one side?"
+                f"with latitude and longitude of the gallery exchanged {counted(swapped, 'pair')} "
+                "would be positive: are the two columns swapped on one side?"
             )
 
 
@@ -146,7 +149,7 @@ def _identities(protocol: Protocol, query: Samples, gallery: Samples) -> Iterato
     both = np.intersect1d(query.ids.astype(np.str_), gallery.ids.astype(np.str_))
     if len(both):
         yield (
-            f"{len(both)} queries are in the gallery under the same id "
+            f"{counted(len(both), 'query is', 'queries are')} in the gallery under the same id "
             f"({name_some(both.tolist())}) and stay in their own ranking: self = 'exclude' takes "
             "them out"
         )

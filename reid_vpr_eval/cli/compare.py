@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from reid_vpr_eval.cli.base import app, guarded
+from reid_vpr_eval.errors import counted
 
 
 class ComparisonFormat(StrEnum):
@@ -124,5 +125,7 @@ def _named(given: list[str], names: str | None) -> tuple[list[str | None], list[
         raise typer.BadParameter("runs are named twice: by NAME=RUN and by --names")
     every = [part.strip() for part in names.split(",")]
     if len(every) != len(sources):
-        raise typer.BadParameter(f"--names gives {len(every)} names for {len(sources)} runs")
+        raise typer.BadParameter(
+            f"--names gives {counted(len(every), 'name')} for {counted(len(sources), 'run')}"
+        )
     return list(every), sources

@@ -32,6 +32,7 @@ from reid_vpr_eval.cli.options import (
     UnitOption,
     WorkersOption,
 )
+from reid_vpr_eval.errors import counted
 
 
 @app.command()
@@ -172,7 +173,9 @@ def check(
     query_samples, gallery_samples = loaded.query.samples, loaded.gallery.samples
     if dedup and scores is not None:
         kept = without_doubles(scores, gallery_samples)
-        typer.echo(f"dropped {gallery_samples.n - len(kept)} gallery rows that repeat a vector")
+        dropped = counted(gallery_samples.n - len(kept), "gallery row that repeats",
+                          "gallery rows that repeat")  # fmt: skip
+        typer.echo(f"dropped {dropped} a vector")
         scores = scores.take(range(scores.n_query), kept)
         gallery_samples = gallery_samples.take(kept)
     report = check_sides(

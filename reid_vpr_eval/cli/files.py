@@ -10,6 +10,7 @@ import typer
 
 from reid_vpr_eval.cli.base import app, guarded, progress
 from reid_vpr_eval.cli.options import CacheOption
+from reid_vpr_eval.errors import counted
 
 
 @app.command()
@@ -37,7 +38,10 @@ def encode(
         one = None if step is None else functools.partial(step, "encoding")
         vectors = encode_side(side, encoder, cache=cache, progress=one)
     write_features(out, side.samples, vectors)
-    typer.echo(f"{len(vectors)} vectors of {vectors.shape[1]} dimensions written to {out}")
+    typer.echo(
+        f"{counted(len(vectors), 'vector')} of {counted(vectors.shape[1], 'dimension')} written to "
+        f"{out}"
+    )
 
 
 @app.command()

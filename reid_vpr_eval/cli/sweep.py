@@ -24,6 +24,7 @@ from reid_vpr_eval.cli.options import (
     TruthOption,
     WorkersOption,
 )
+from reid_vpr_eval.errors import counted
 
 if TYPE_CHECKING:
     from reid_vpr_eval.sweeps import SweepOptions, Swept
@@ -179,7 +180,9 @@ def _called(names: str | None, sources: Sequence[str]) -> list[str]:
     """Return what the models are called, "" where that is left to them."""
     called = [name.strip() for name in names.split(",")] if names else [""] * len(sources)
     if len(called) != len(sources):
-        raise typer.BadParameter(f"{len(called)} names for {len(sources)} models")
+        raise typer.BadParameter(
+            f"{counted(len(called), 'name')} for {counted(len(sources), 'model')}"
+        )
     return called
 
 

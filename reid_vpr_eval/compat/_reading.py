@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.draws import expected_over_draws
-from reid_vpr_eval.errors import AlignmentError
+from reid_vpr_eval.errors import AlignmentError, counted
 from reid_vpr_eval.evaluator import plain_array
 from reid_vpr_eval.metrics import compute
 from reid_vpr_eval.metrics.compute import exact_mean
@@ -111,8 +111,9 @@ class Collected:
         batch = tuple(np.array(plain_array(part)) for part in (features, labels, cameras))
         if len({len(part) for part in batch}) > 1 or batch[0].ndim != 2:
             raise AlignmentError(
-                f"a batch holds features of the shape {batch[0].shape}, {len(batch[1])} labels and "
-                f"{len(batch[2])} cameras: one row of each for every image is needed"
+                f"a batch holds features of the shape {batch[0].shape}, "
+                f"{counted(len(batch[1]), 'label')} and {counted(len(batch[2]), 'camera')}: one "
+                "row of each for every image is needed"
             )
         self._batches.append(batch)
 
@@ -127,8 +128,8 @@ class Collected:
         n_rows = sum(len(batch[0]) for batch in self._batches)
         if not 0 < self.n_query < n_rows:
             raise AlignmentError(
-                f"{n_rows} rows were given and the first {self.n_query} are the queries: both "
-                "sides need rows"
+                f"{counted(n_rows, 'row was', 'rows were')} given and the first {self.n_query} are "
+                "the queries: both sides need rows"
             )
         features, labels, cameras = (
             np.concatenate(parts) for parts in zip(*self._batches, strict=True)

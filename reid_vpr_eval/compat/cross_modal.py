@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.compat._reading import indexed
-from reid_vpr_eval.errors import AlignmentError, NotCountedError
+from reid_vpr_eval.errors import AlignmentError, NotCountedError, counted
 from reid_vpr_eval.evaluator import plain_array
 from reid_vpr_eval.metrics import MetricValues, compute
 from reid_vpr_eval.per_query import merged_top
@@ -182,12 +182,14 @@ def _pairs(
         ours = ours[::_CAPTIONS]
     if _CAPTIONS * len(ours) != len(theirs):
         raise AlignmentError(
-            f"{len(ours)} images and {len(theirs)} captions: {_CAPTIONS} captions an image are "
-            "needed"
+            f"{counted(len(ours), 'image')} and {counted(len(theirs), 'caption')}: {_CAPTIONS} "
+            "captions an image are needed"
         )
     n = len(ours) if npts is None else int(npts)
     if not 0 < n <= len(ours):
-        raise AlignmentError(f"npts = {npts}: 1 to {len(ours)} images are there")
+        raise AlignmentError(
+            f"npts = {npts}: 1 to {counted(len(ours), 'image is', 'images are')} there"
+        )
     return ours, theirs, n
 
 
@@ -217,7 +219,8 @@ def _listed(
     lacking = [query for query in gt_items if query not in target_items]
     if lacking:
         raise AlignmentError(
-            f"nothing was retrieved for {len(lacking)} queries, the first is {lacking[0]!r}"
+            f"nothing was retrieved for {counted(len(lacking), 'query')}, the first is "
+            f"{lacking[0]!r}"
         )
     number: dict[Any, int] = {}
 

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.compat._reading import indexed
-from reid_vpr_eval.errors import AlignmentError, NotCountedError
+from reid_vpr_eval.errors import AlignmentError, NotCountedError, counted
 from reid_vpr_eval.evaluator import plain_array
 from reid_vpr_eval.metrics import compute
 from reid_vpr_eval.metrics.compute import exact_mean
@@ -153,7 +153,9 @@ def _check_included(ours: tuple[Array, Array], theirs: tuple[Array, Array]) -> N
 def _check_labels(*sides: tuple[str, Array, Array]) -> None:
     for side, vectors, labels in sides:
         if len(vectors) != len(labels):
-            raise AlignmentError(f"{side}: {len(labels)} labels for {len(vectors)} embeddings")
+            raise AlignmentError(
+                f"{side}: {counted(len(labels), 'label')} for {counted(len(vectors), 'embedding')}"
+            )
 
 
 def _by_label(ours: Array, theirs: Array, included: bool) -> Relevance:

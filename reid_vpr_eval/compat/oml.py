@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.compat._reading import indexed
-from reid_vpr_eval.errors import AlignmentError
+from reid_vpr_eval.errors import AlignmentError, counted
 from reid_vpr_eval.evaluator import plain_array
 from reid_vpr_eval.metrics import compute
 from reid_vpr_eval.ranking import rank
@@ -84,8 +84,8 @@ def _read(
     hits = np.array([int(row.sum()) for row in flags])
     if total.shape != hits.shape or (hits > total).any():
         raise AlignmentError(
-            f"n_gt has the shape {total.shape} for {len(flags)} lists, or is smaller than the "
-            "number of right items in a list"
+            f"n_gt has the shape {total.shape} for {counted(len(flags), 'list')}, or is smaller "
+            "than the number of right items in a list"
         )
     width = max(len(row) for row in flags)
     missed = total - hits

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.compat._reading import indexed
-from reid_vpr_eval.errors import AlignmentError
+from reid_vpr_eval.errors import AlignmentError, counted
 from reid_vpr_eval.evaluator import plain_array
 from reid_vpr_eval.metrics import compute
 from reid_vpr_eval.ranking import rank
@@ -90,7 +90,8 @@ def get_validation_recalls(
         return top
     if len(gt) != scores.n_query:
         raise AlignmentError(
-            f"the truth has {len(gt)} lists for {scores.n_query} queries: one for each is needed"
+            f"the truth has {counted(len(gt), 'list')} for {counted(scores.n_query, 'query')}: one "
+            "for each is needed"
         )
     relevance = indexed(gt, scores.n_gallery, no_positive="zero")
     values = compute(rank(scores, relevance), [f"CMC@{k}" for k in k_values], ties=ties)
@@ -143,8 +144,9 @@ def compute_recall_performance(
     array = plain_array(descriptors)
     if num_references + num_queries != len(array):
         raise AlignmentError(
-            f"{num_references} references and {num_queries} queries are not the {len(array)} "
-            "descriptors that were given"
+            f"{counted(num_references, 'reference')} and "
+            f"{counted(num_queries, 'query is', 'queries are')} not the {len(array)} descriptors "
+            "that were given"
         )
     recalls = get_validation_recalls(
         array[:num_references], array[num_references:], k_values, ground_truth,

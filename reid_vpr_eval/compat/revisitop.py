@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.compat._reading import indexed
-from reid_vpr_eval.errors import AlignmentError
+from reid_vpr_eval.errors import AlignmentError, counted
 from reid_vpr_eval.evaluator import plain_array
 from reid_vpr_eval.metrics import compute
 from reid_vpr_eval.ranking import rank
@@ -59,8 +59,8 @@ def compute_map(
     order = plain_array(ranks)
     if order.ndim != 2 or order.shape[1] != len(gnd):
         raise AlignmentError(
-            f"ranks have the shape {order.shape} and the truth {len(gnd)} queries: the shape "
-            "(database, queries) is needed"
+            f"ranks have the shape {order.shape} and the truth {counted(len(gnd), 'query')}: the "
+            "shape (database, queries) is needed"
         )
     right = [plain_array(entry["ok"]).astype(np.int64) for entry in gnd]
     junk = [plain_array(entry.get("junk", ())).astype(np.int64) for entry in gnd]

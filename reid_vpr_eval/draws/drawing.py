@@ -15,6 +15,7 @@ from reid_vpr_eval.errors import (
     FormatError,
     InputNotFoundError,
     ProtocolError,
+    counted,
 )
 from reid_vpr_eval.protocol import DrawTable
 from reid_vpr_eval.relevance import Relevance
@@ -137,7 +138,7 @@ def _given_rows(draw: DrawTable, gallery: Samples) -> Iterator[Ints]:
         raise FormatError(f"{path}: cannot be read as a list of draws ({error})") from error
     if len(trials) != draw.repeats:
         raise ProtocolError(
-            f"{path} holds {len(trials)} draws, the protocol asks for {draw.repeats}"
+            f"{path} holds {counted(len(trials), 'draw')}, the protocol asks for {draw.repeats}"
         )
     for number, trial in enumerate(trials):
         yield _rows_of(trial, gallery, path, number)
@@ -154,8 +155,8 @@ def _rows_of(trial: npt.NDArray[Any], gallery: Samples, path: Path, number: int)
         missing = [name for name in trial.tolist() if str(name) not in place]
         if missing:
             raise ProtocolError(
-                f"{path}, draw {number}: {len(missing)} ids are not in the gallery, the first is "
-                f"{missing[0]!r}"
+                f"{path}, draw {number}: {counted(len(missing), 'id is', 'ids are')} not in the "
+                f"gallery, the first is {missing[0]!r}"
             )
         rows = np.array([place[str(name)] for name in trial.tolist()], np.int64)
     if rows.ndim != 1 or len(np.unique(rows)) < len(rows) or not len(rows):

@@ -16,7 +16,7 @@ from PIL import Image
 from reid_vpr_eval.encoders.cache import VectorCache
 from reid_vpr_eval.encoders.images import read_image
 from reid_vpr_eval.encoders.registry import Encoder, encoder_version, load_encoder
-from reid_vpr_eval.errors import AlignmentError, ScoreError
+from reid_vpr_eval.errors import AlignmentError, ScoreError, counted
 
 __all__ = ["encode"]
 
@@ -83,7 +83,9 @@ def encode(
     if batch < 1:
         raise ScoreError(f"a batch of {batch} images: at least 1 is needed")
     if names is not None and len(names) != n:
-        raise AlignmentError(f"{len(names)} names for {n} images: they must be the same")
+        raise AlignmentError(
+            f"{counted(len(names), 'name')} for {counted(n, 'image')}: they must be the same"
+        )
     called = names if names is not None else [f"image {i}" for i in range(n)]
     store = _open_cache(cache, encoder)
     run = _Run(function, encoder, called, store)
@@ -166,7 +168,7 @@ class _Run:
         size = len(self.done.get(first, vector))
         if len(vector) != size:
             raise ScoreError(
-                f"encoder {self.encoder!r} gives {len(vector)} dimensions for the image "
+                f"encoder {self.encoder!r} gives {counted(len(vector), 'dimension')} for the image "
                 f"{self.names[i]}, but {size} for the image {self.names[first]}: all vectors must "
                 "have the same"
             )
@@ -183,8 +185,8 @@ class _Run:
             ) from error
         if array.ndim != 2 or len(array) != len(rows) or array.shape[1] == 0:
             raise ScoreError(
-                f"{who} gives the shape {array.shape} for {len(rows)} images ({between}); it must "
-                f"be ({len(rows)}, d), one vector a row"
+                f"{who} gives the shape {array.shape} for {counted(len(rows), 'image')} "
+                f"({between}); it must be ({len(rows)}, d), one vector a row"
             )
         if array.dtype.kind not in "iufb":
             raise ScoreError(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from reid_vpr_eval.counts import Expected
 from reid_vpr_eval.draws import draw_codes, drawn_for_each, draws_of, expected_over_draws
-from reid_vpr_eval.errors import NotCountedError
+from reid_vpr_eval.errors import NotCountedError, counted
 from reid_vpr_eval.evaluation.gallery import evaluate_gallery, inside
 from reid_vpr_eval.evaluation.records import inputs_of
 from reid_vpr_eval.measuring import over_draws
@@ -145,8 +145,8 @@ def _expectation(
     assert draw is not None  # noqa: S101 (asked by the caller)
     if draw.n != 1:
         raise NotCountedError(
-            f"the expectation over draws of {draw.n} items of each group has no exact form here: "
-            "set draw.method = 'sample'"
+            f"the expectation over draws of {counted(draw.n, 'item')} of each group has no exact "
+            "form here: set draw.method = 'sample'"
         )
     codes = draw_codes(draw, gallery)
     ties: dict[str, dict[str, float]] = {name: {} for name in first.ties}

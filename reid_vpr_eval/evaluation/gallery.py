@@ -16,7 +16,7 @@ from reid_vpr_eval.alignment import warn_of_doubles
 from reid_vpr_eval.checks import Seen, run_notes
 from reid_vpr_eval.counts import Expected, check_counts, counts_after
 from reid_vpr_eval.dense import evaluate_blocks, pairs_ahead
-from reid_vpr_eval.errors import AlignmentError, RelevanceError
+from reid_vpr_eval.errors import AlignmentError, RelevanceError, counted
 from reid_vpr_eval.evaluation.records import environment, inputs_of
 from reid_vpr_eval.measuring import measured_of
 from reid_vpr_eval.metrics import MetricValues, parse
@@ -180,7 +180,7 @@ def inside(counting: Mapping[str, Any], name: str) -> dict[str, Any]:
 def _check_positives(relevance: Relevance) -> None:
     if not relevance.n_positive.any():
         raise RelevanceError(
-            f"none of the {relevance.n_query} queries has a positive: {relevance.note}"
+            f"of {counted(relevance.n_query, 'query')} none has a positive: {relevance.note}"
         )
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from reid_vpr_eval.archive import write_atomically
 from reid_vpr_eval.columns import canonical_column
-from reid_vpr_eval.errors import AlignmentError, FormatError, name_some
+from reid_vpr_eval.errors import AlignmentError, FormatError, counted, name_some
 from reid_vpr_eval.formats.registry import Content, SideName, parsing, reader
 from reid_vpr_eval.formats.spec import SideSpec
 from reid_vpr_eval.samples import Samples
@@ -268,7 +268,9 @@ def write_features(path: str | os.PathLike[str], samples: Samples, features: Any
         raise FormatError(f"{target}: features are written as .npz; give the file that suffix")
     matrix = check_vectors(target, _FEATURES, np.asarray(features))
     if len(matrix) != samples.n:
-        raise AlignmentError(f"{target}: {len(matrix)} vectors for {samples.n} samples")
+        raise AlignmentError(
+            f"{target}: {counted(len(matrix), 'vector')} for {counted(samples.n, 'sample')}"
+        )
     arrays: dict[str, Array] = {}
     for name in samples.column_names:
         if name == _FEATURES or name.startswith((_MISSING, _VALUE)):

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from reid_vpr_eval.errors import FormatError
+from reid_vpr_eval.errors import FormatError, counted
 from reid_vpr_eval.formats.images import IMAGE_SUFFIXES, plain_name
 from reid_vpr_eval.formats.names import check_names, parse_names
 from reid_vpr_eval.formats.registry import Content, SideName, reader
@@ -56,8 +56,8 @@ def _entries(path: Path) -> tuple[list[str], list[str] | None]:
         name, rest = _split(text)
         if len(rest) > 1:
             raise FormatError(
-                f"{path}: line {number} has {1 + len(rest)} columns; a list holds one name a line "
-                "and, if you like, its label"
+                f"{path}: line {number} has {counted(1 + len(rest), 'column')}; a list holds one "
+                "name a line and, if you like, its label"
             )
         if rest and _IMAGE_LINE.fullmatch(rest[0]):
             raise FormatError(

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from reid_vpr_eval.columns import NUMBER_COLUMNS, canonical_column
-from reid_vpr_eval.errors import FormatError, ProtocolError, name_some
+from reid_vpr_eval.errors import FormatError, ProtocolError, counted, name_some
 
 __all__ = [
     "GRAMMARS",
@@ -273,9 +273,10 @@ def check_names(names: Sequence[str], unmatched: Sequence[int], grammar: str) ->
     known = GRAMMARS.get(grammar)
     shape = f"({known.pattern}; for example {known.example})" if known else ""
     first = name_some([repr(names[row]) for row in unmatched], limit=3)
+    of = f"of {counted(len(names), 'name')}"
     raise FormatError(
-        f"{len(unmatched)} of {len(names)} names do not fit the grammar {grammar!r} {shape}: "
-        f"{first}; rename or remove these files, or give the grammar that they follow"
+        f"{counted(len(unmatched), f'{of} does', f'{of} do')} not fit the grammar {grammar!r} "
+        f"{shape}: {first}; rename or remove these files, or give the grammar that they follow"
     )
 
 

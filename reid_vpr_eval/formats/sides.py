@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.columns import canonical_column
-from reid_vpr_eval.errors import AlignmentError, FormatError
+from reid_vpr_eval.errors import AlignmentError, FormatError, counted
 
 # The readers register themselves when they are imported.
 from reid_vpr_eval.formats import arrays, hdf5, images, lists, matlab, tables  # noqa: F401
@@ -252,6 +252,6 @@ def _rows_of(
         return rows_of(features, rows)
     kept = f" ({n_kept} of them kept by 'where')" if n_kept != n_all else ""
     raise AlignmentError(
-        f"{where}: {len(features)} feature vectors, but {loaded.source} has {n_all} {side} "
-        f"samples{kept}; there must be one vector a sample, in the same order"
+        f"{where}: {counted(len(features), 'feature vector')}, but {loaded.source} has {n_all} "
+        f"{side} samples{kept}; there must be one vector a sample, in the same order"
     )

@@ -6,7 +6,7 @@ import csv
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reid_vpr_eval.errors import FormatError, name_some
+from reid_vpr_eval.errors import FormatError, counted, name_some
 from reid_vpr_eval.formats.extras import need
 from reid_vpr_eval.formats.registry import Content, SideName, parsing, reader
 from reid_vpr_eval.formats.spec import SideSpec
@@ -68,7 +68,8 @@ def _read_text(path: Path, separator: str) -> Content:
         )
     if len(table) != n_rows:
         raise FormatError(
-            f"{path}: {n_rows} lines were read as {len(table)} rows: look for stray quotation marks"
+            f"{path}: {counted(n_rows, 'line was', 'lines were')} read as "
+            f"{counted(len(table), 'row')}: look for stray quotation marks"
         )
     return _content(path, table, header)
 
@@ -84,8 +85,9 @@ def _structure(path: Path, separator: str) -> tuple[list[str], int]:
             for cells in lines:
                 if cells and len(cells) != len(header):
                     raise FormatError(
-                        f"{path}: line {lines.line_num} has {len(cells)} cells, but there are "
-                        f"{len(header)} columns ({name_some(header)}); mend this line"
+                        f"{path}: line {lines.line_num} has {counted(len(cells), 'cell')}, but "
+                        f"there are {counted(len(header), 'column')} ({name_some(header)}); mend "
+                        "this line"
                     )
                 n_rows += bool(cells)
     except UnicodeDecodeError as error:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from reid_vpr_eval.errors import FormatError
+from reid_vpr_eval.errors import FormatError, counted
 from reid_vpr_eval.formats.registry import existing
 
 __all__ = ["Qrels", "Run", "read_qrels", "read_run"]
@@ -115,7 +115,7 @@ def read_qrels(path: str | os.PathLike[str]) -> Qrels:
     grades: dict[str, dict[str, int]] = {}
     for number, fields in _lines(source, "qrels file"):
         if len(fields) != 4:
-            raise _wrong(source, number, f"{len(fields)} columns, not 4 ({_QRELS_LINE})")
+            raise _wrong(source, number, f"{counted(len(fields), 'column')}, not 4 ({_QRELS_LINE})")
         topic, _, doc, grade = fields
         if not _WHOLE.fullmatch(grade):
             raise _wrong(source, number, f"the grade {grade!r}: a whole number is needed")
@@ -147,7 +147,7 @@ def read_run(path: str | os.PathLike[str]) -> Run:
     scores: dict[str, dict[str, float]] = {}
     for number, fields in _lines(source, "run file"):
         if len(fields) < 6:
-            raise _wrong(source, number, f"{len(fields)} columns, not 6 ({_RUN_LINE})")
+            raise _wrong(source, number, f"{counted(len(fields), 'column')}, not 6 ({_RUN_LINE})")
         topic, _, doc, _, text = fields[:5]
         score = float(text) if _NUMBER.fullmatch(text) else math.nan
         if not math.isfinite(score):

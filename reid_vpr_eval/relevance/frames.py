@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import RelevanceError, name_some
+from reid_vpr_eval.errors import RelevanceError, counted, name_some
 from reid_vpr_eval.relevance.ignores import Ignores
 from reid_vpr_eval.relevance.pairing import check_choice, check_sides, codes
 from reid_vpr_eval.relevance.pairs import POSITIVE, NoPositive, Relevance, SelfRule, ranges
@@ -97,9 +97,9 @@ def frame_window(
     where = "" if sequence is None else f" of the same {sequence}"
     return ignores.settle(
         [found], no_positive=no_positive,
-        note=f"{size} pairs lie within {window} by {unit}{where} (query frames "
-        f"{query.values('frame').min()} to {query.values('frame').max()}, gallery frames "
-        f"{gallery.values('frame').min()} to {gallery.values('frame').max()})",
+        note=f"{counted(size, 'pair lies', 'pairs lie')} within {window} by {unit}{where} "
+        f"(query frames {query.values('frame').min()} to {query.values('frame').max()}, "
+        f"gallery frames {gallery.values('frame').min()} to {gallery.values('frame').max()})",
     )  # fmt: skip
 
 
@@ -142,9 +142,9 @@ def _by_index(
         frames = query.values("frame")[lost]
         where = "" if name is None else f" in their {name}"
         raise RelevanceError(
-            f"the gallery lacks the frames of {len(lost)} of {query.n} queries{where} (rows "
-            f"{name_some(lost)}; frames {name_some(frames)}), so they have no place in its order: "
-            "count by unit = 'frame', or drop these queries"
+            f"the gallery lacks the frames of {len(lost)} of {counted(query.n, 'query')}{where} "
+            f"(rows {name_some(lost)}; frames {name_some(frames)}), so they have no place in its "
+            "order: count by unit = 'frame', or drop these queries"
         )
     first = np.searchsorted(known[0], known[0])
     index = np.arange(known.shape[1]) - first

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial import KDTree
 
-from reid_vpr_eval.errors import EvaluationWarning, RelevanceError, name_some
+from reid_vpr_eval.errors import EvaluationWarning, RelevanceError, counted, name_some
 from reid_vpr_eval.relevance import ellipsoid
 from reid_vpr_eval.relevance.ignores import Ignores
 from reid_vpr_eval.relevance.near import Near, candidates
@@ -277,9 +277,10 @@ def _utm_pairs(
         n_across += int((across & (metres <= reach)).sum())
         yield i[across], j[across], metres[across]
     if n_across:
+        near = f"within {reach:g} m"
         warnings.warn(
-            f"{n_across} pairs within {reach:g} m lie in different UTM zones and were measured "
-            "on the ellipsoid",
+            f"{counted(n_across, f'pair {near} lies', f'pairs {near} lie')} in different UTM "
+            "zones, measured on the ellipsoid",
             EvaluationWarning,
             stacklevel=3,
         )
@@ -349,8 +350,8 @@ def _check_degrees(
         else "latitude is -90 to 90 and longitude -180 to 180 degrees"
     )
     raise RelevanceError(
-        f"{side} side: {len(bad)} rows have coordinates out of range (rows {name_some(bad)}; row "
-        f"{row}: lat {lat[row]:g}, lon {lon[row]:g}); {hint}"
+        f"{side} side: {counted(len(bad), 'row has', 'rows have')} coordinates out of range (rows "
+        f"{name_some(bad)}; row {row}: lat {lat[row]:g}, lon {lon[row]:g}); {hint}"
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import RelevanceError
+from reid_vpr_eval.errors import RelevanceError, counted
 from reid_vpr_eval.relevance.pairing import (
     check_choice,
     check_names,
@@ -86,8 +86,8 @@ class Entry:
         size = n_same_code(ours, theirs)
         if size > _MOST_PAIRS:
             raise RelevanceError(
-                f"{self.where} looks at {size:,} pairs one by one, which are too many: move it "
-                "to wide_ignore"
+                f"{self.where} looks at {counted(size, 'pair', form=',')} one by one, which are "
+                "too many: move it to wide_ignore"
             )
         parts = []
         for pair_query, pair_item in same_code_pairs(ours, theirs):
@@ -175,7 +175,10 @@ class Ignores:
         if self.own == "exclude":
             every.append(ignored_pairs(*self_pairs(self.query, self.gallery), own=True))
         if self.junk.any():
-            note += f"; {int(self.junk.sum())} gallery rows are ignored for everybody"
+            note += (
+                f"; {counted(int(self.junk.sum()), 'gallery row is', 'gallery rows are')} ignored "
+                "for everybody"
+            )
         relevance = build(
             self.query.n, self.gallery.n, every, ignored_gallery=self.junk,
             no_positive=no_positive, note=note, thresholds=thresholds, passes=passes,
@@ -194,9 +197,9 @@ class Ignores:
         if len(first) * self.query.n > _LARGEST_MASK:
             named = ", ".join(entry.where for entry in self.wide)
             raise RelevanceError(
-                f"{named}: tell {len(first):,} kinds of gallery rows apart for each of "
-                f"{self.query.n:,} queries, which is too much for one mask; name few pairs in "
-                "ignore instead"
+                f"{named}: tell {counted(len(first), 'kind', form=',')} of gallery rows apart for "
+                f"each of {counted(self.query.n, 'query', form=',')}, which is too much for one "
+                "mask; name few pairs in ignore instead"
             )
         kept = np.ones((self.query.n, len(first)), bool)
         for entry in self.wide:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import AlignmentError, RelevanceError, name_some
+from reid_vpr_eval.errors import AlignmentError, RelevanceError, counted, name_some
 from reid_vpr_eval.relevance.ignores import Ignores
 from reid_vpr_eval.relevance.pairing import (
     check_choice,
@@ -135,11 +135,11 @@ def _check_own(
         first = int(np.flatnonzero(differs)[0])
         row, item = own_query[first], own_item[first]
         raise AlignmentError(
-            f"{int(differs.sum())} ids stand on both sides for different labels: "
-            f"{name_some([query.keys('id')[row]] if query.ids is not None else [row])} is "
-            f"{label} {query.keys(label)[row]} in query row {row} and "
-            f"{gallery.keys(label)[item]} in gallery row {item}. The ids collide: make them "
-            "unique over both sides, or set self = 'keep'"
+            f"{counted(int(differs.sum()), 'id stands', 'ids stand')} on both sides for different "
+            f"labels: {name_some([query.keys('id')[row]] if query.ids is not None else [row])} is "
+            f"{label} {query.keys(label)[row]} in query row {row} and {gallery.keys(label)[item]} "
+            f"in gallery row {item}. The ids collide: make them unique over both sides, or set "
+            "self = 'keep'"
         )
 
 
@@ -160,7 +160,7 @@ def _note(
 ) -> str:
     if n_same == 0:
         return f"no gallery row has the {label} of any query"
-    parts = [f"{n_same} pairs have the same {label}"]
+    parts = [f"{counted(n_same, 'pair has', 'pairs have')} the same {label}"]
     for column, count in removed.items():
         why = "the same" if column in different else "another"
         parts.append(f"{count} of them were removed for {why} {column}")

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import AlignmentError, RelevanceError, name_some
+from reid_vpr_eval.errors import AlignmentError, RelevanceError, counted, name_some
 from reid_vpr_eval.relevance.ignores import Ignores
 from reid_vpr_eval.relevance.list_files import read_lists
 from reid_vpr_eval.relevance.lists import Lists, as_lists
@@ -111,10 +111,11 @@ def listed(
     enough = np.where(grades >= grade, POSITIVE, NEGATIVE)
     role = np.where(pair_sort == IGNORED, IGNORED, enough)
     found = (rows, items, role, grades, np.zeros(len(rows), bool))
+    n_right = int((role == POSITIVE).sum())
     return ignores.settle(
         [found], no_positive=no_positive,
-        note=f"{int((role == POSITIVE).sum())} listed pairs have the grade {grade:g} or more in "
-        f"the lists {', '.join(positive)}",
+        note=f"{counted(n_right, 'listed pair has', 'listed pairs have')} the grade {grade:g} or "
+        f"more in the lists {', '.join(positive)}",
     )  # fmt: skip
 
 
@@ -145,8 +146,8 @@ def _query_rows(table: Lists, query: Samples, by: str, base: int) -> Ints:
     if table.n_rows is not None:
         if table.n_rows != query.n:
             raise AlignmentError(
-                f"there are lists for {table.n_rows} queries, in their order, but the query side "
-                f"has {query.n} rows: row i must be the list of query i"
+                f"there are lists for {counted(table.n_rows, 'query')}, in their order, but the "
+                f"query side has {counted(query.n, 'row')}: row i must be the list of query i"
             )
         return table.query.astype(np.int64)
     names = table.queries
@@ -155,8 +156,8 @@ def _query_rows(table: Lists, query: Samples, by: str, base: int) -> Ints:
         bad = np.flatnonzero((rows < 0) | (rows >= query.n))
         if len(bad):
             raise RelevanceError(
-                f"there are lists for {len(bad)} queries that do not exist "
-                f"({name_some(names[bad])}): the query side has {query.n} rows, from {base} to "
+                f"there are lists for {counted(len(bad), 'query')} beyond the query side "
+                f"({name_some(names[bad])}), which has {counted(query.n, 'row')}, from {base} to "
                 f"{query.n - 1 + base}"
             )
         return _positions(table.query, "query") - base
@@ -178,10 +179,10 @@ def _items(
         bad = np.unique(rows[outside])
         first = given[kept][outside & (rows == bad[0])]
         raise RelevanceError(
-            f"the lists of {len(bad)} queries point past the gallery, which has {gallery.n} rows, "
-            f"{base} to {gallery.n - 1 + base} (query rows {name_some(bad)}; row {bad[0]}: "
-            f"{name_some(first)}): the lists belong to another version of the data, or count from "
-            f"{1 - base}; take these entries out"
+            f"the lists of {counted(len(bad), 'query')} point past the gallery, which has "
+            f"{counted(gallery.n, 'row')}, {base} to {gallery.n - 1 + base} (query rows "
+            f"{name_some(bad)}; row {bad[0]}: {name_some(first)}): the lists belong to another "
+            f"version of the data, or count from {1 - base}; take these entries out"
         )
     return rows, items, kept
 
@@ -213,9 +214,10 @@ def _by_id(values: npt.NDArray[Any], samples: Samples, side: str) -> Ints:
     if lost.any():
         unknown = np.unique(wanted[lost])
         raise RelevanceError(
-            f"{len(unknown)} ids in the lists are not among those of the {side} side "
-            f"({name_some(unknown)}; its own are such as {name_some(samples.ids, 2)}): the lists "
-            "belong to other data, or these rows were dropped"
+            f"{counted(len(unknown), 'id in the lists is', 'ids in the lists are')} not among "
+            f"those of the {side} side ({name_some(unknown)}; its own are such as "
+            f"{name_some(samples.ids, 2)}): the lists belong to other data, or these rows were "
+            "dropped"
         )
     return np.asarray(order[place], np.int64)
 
@@ -226,8 +228,9 @@ def _check_grades(
     bad = np.flatnonzero(~(grades >= 0) | ~np.isfinite(grades))
     if len(bad):
         raise RelevanceError(
-            f"{len(bad)} listed pairs have a grade below 0 or none (query row {rows[bad[0]]}, "
-            f"gallery row {items[bad[0]]}: {grades[bad[0]]:g}); leave out what was not judged"
+            f"{counted(len(bad), 'listed pair has', 'listed pairs have')} a grade below 0 or none "
+            f"(query row {rows[bad[0]]}, gallery row {items[bad[0]]}: {grades[bad[0]]:g}); leave "
+            "out what was not judged"
         )
     order = np.lexsort((items, rows))
     same = (rows[order][1:] == rows[order][:-1]) & (items[order][1:] == items[order][:-1])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import RelevanceError, name_some
+from reid_vpr_eval.errors import RelevanceError, counted, name_some
 from reid_vpr_eval.formats.trec import Qrels
 
 __all__ = ["POSITIVE_LIST", "Lists", "as_lists", "joined"]
@@ -139,7 +139,7 @@ def _check_repeats(array: npt.NDArray[Any]) -> None:
             hint = "; a matrix of queries by items has to hold True and False, not 0 and 1"
         raise RelevanceError(
             f"the list of query {bad[0]} names item {ordered[bad[0], 1:][twice[bad[0]]][0]} twice "
-            f"(so do {len(bad)} lists in all){hint}"
+            f"({counted(len(bad), 'such list')} in all){hint}"
         )
 
 

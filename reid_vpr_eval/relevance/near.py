@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial import KDTree
 
-from reid_vpr_eval.errors import RelevanceError
+from reid_vpr_eval.errors import RelevanceError, counted
 from reid_vpr_eval.relevance.pairs import NEGATIVE, POSITIVE, Found
 
 __all__ = ["MOST_THRESHOLDS", "Near", "candidates"]
@@ -42,7 +42,8 @@ class Near:
         """Add pairs with what each threshold says of them."""
         if len(within) > MOST_THRESHOLDS:
             raise RelevanceError(
-                f"{len(within)} thresholds at once: no more than {MOST_THRESHOLDS} can be judged"
+                f"{counted(len(within), 'threshold')} at once: no more than {MOST_THRESHOLDS} can "
+                "be judged"
             )
         bits = np.zeros(len(query), np.uint32)
         for place, right in enumerate(within):

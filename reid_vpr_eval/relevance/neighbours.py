@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import RelevanceError, name_some
+from reid_vpr_eval.errors import RelevanceError, counted, name_some
 from reid_vpr_eval.relevance.ignores import Ignores
 from reid_vpr_eval.relevance.pairing import check_choice, check_sides, self_pairs
 from reid_vpr_eval.relevance.pairs import IGNORED, POSITIVE, NoPositive, Relevance, SelfRule
@@ -94,9 +94,10 @@ def nearest_neighbours(
     near = nearest_of(query, gallery, neighbours, k=k, self=self)
     if len(near.open):
         raise RelevanceError(
-            f"{len(near.open)} queries (rows {name_some(near.open)}) have their {k}-th neighbour "
-            f"as near as the last of the {near.ids.shape[1]} given, so more may be as near: give "
-            "more neighbours, or none of their distances (then the first k are taken)"
+            f"{counted(len(near.open), 'query has', 'queries have')} the {k}-th neighbour (rows "
+            f"{name_some(near.open)}) as near as the last of the {near.ids.shape[1]} given, so "
+            "more may be as near: give more neighbours, or none of their distances (then the first "
+            "k are taken)"
         )
     chosen = near.sure | near.tied
     rows, columns = np.nonzero(chosen)
@@ -106,7 +107,8 @@ def nearest_neighbours(
     n_tied = int(near.tied.any(axis=1).sum())
     return ignores.settle(
         [found], no_positive=no_positive,
-        note=f"{n_tied} queries have more items as near as the {k}-th neighbour than places",
+        note=f"{counted(n_tied, 'query has', 'queries have')} more items as near as the {k}-th "
+        "neighbour than places",
     )  # fmt: skip
 
 
@@ -125,27 +127,28 @@ def nearest_of(
     if self == "exclude":
         own_query, own_item = self_pairs(query, gallery)
         own[own_query] = own_item
-    counted = real & (ids != own[:, None])
+    other = real & (ids != own[:, None])
     available = gallery.n - (own >= 0)
     if isinstance(k, bool) or k < 1 or k > available.min():
         raise RelevanceError(
             f"k = {k}: a number from 1 to {available.min()}, the items that every query has to "
             "find, is needed"
         )
-    place = np.cumsum(counted, axis=1)
+    place = np.cumsum(other, axis=1)
     short = np.flatnonzero(place[:, -1] < k)
     if len(short):
         raise RelevanceError(
-            f"{len(short)} queries (rows {name_some(short)}) have fewer than k = {k} neighbours "
-            f"given beside themselves (row {short[0]}: {place[short[0], -1]}): give more of them"
+            f"{counted(len(short), 'query has', 'queries have')} fewer than k = {k} neighbours "
+            f"given beside themselves (rows {name_some(short)}; row {short[0]}: "
+            f"{place[short[0], -1]}): give more of them"
         )
-    sure = counted & (place <= k)
+    sure = other & (place <= k)
     nobody = np.zeros_like(sure)
     if distances is None:
         return Nearest(ids, sure, nobody, np.empty(0, np.int64))
     last = distances[np.arange(query.n), np.argmax(place == k, axis=1)]
-    level = counted & (distances == last[:, None])
-    crowded = (counted & (distances <= last[:, None])).sum(axis=1) > k
+    level = other & (distances == last[:, None])
+    crowded = (other & (distances <= last[:, None])).sum(axis=1) > k
     end = np.where(real, distances, -np.inf).max(axis=1)
     unseen = place[:, -1] < available
     tied = level & crowded[:, None]
@@ -166,9 +169,9 @@ def _read(
     bad = np.flatnonzero(((table < -1) | (table >= gallery.n)).any(axis=1))
     if len(bad):
         raise RelevanceError(
-            f"neighbours of {len(bad)} queries (rows {name_some(bad)}) are no rows of the gallery, "
-            f"which has 0 to {gallery.n - 1} (row {bad[0]}: {table[bad[0]].max()}): they belong to "
-            "another gallery, or count from 1"
+            f"neighbours of {counted(len(bad), 'query')} (rows {name_some(bad)}) are no rows of "
+            f"the gallery, which has 0 to {gallery.n - 1} (row {bad[0]}: {table[bad[0]].max()}): "
+            "they belong to another gallery, or count from 1"
         )
     ordered = np.sort(table, axis=1)
     twice = np.flatnonzero(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(1))

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.archive import read_archive, write_archive
-from reid_vpr_eval.errors import RelevanceError
+from reid_vpr_eval.errors import RelevanceError, counted
 from reid_vpr_eval.relevance.positions import column_of, positions_of, ranges
 
 __all__ = [
@@ -87,8 +87,8 @@ class Relevance:
     note: str = ""
 
     def __repr__(self) -> str:
-        sizes = f"{self.n_query} queries, {self.n_gallery} gallery rows"
-        return f"Relevance({sizes}, {len(self.item)} pairs)"
+        sizes = f"{counted(self.n_query, 'query')}, {counted(self.n_gallery, 'gallery row')}"
+        return f"Relevance({sizes}, {counted(len(self.item), 'pair')})"
 
     @classmethod
     def from_pairs(
@@ -136,7 +136,10 @@ class Relevance:
         drop = column_of(ignored, len(query), "ignored", False, np.bool_)
         junk = column_of(ignored_gallery, n_gallery, "ignored_gallery", False, np.bool_)
         if len(query) != len(item):
-            raise RelevanceError(f"{len(query)} query positions for {len(item)} gallery positions")
+            raise RelevanceError(
+                f"{counted(len(query), 'query position')} for "
+                f"{counted(len(item), 'gallery position')}"
+            )
         if not np.isfinite(grades).all() or (grades < 0).any():
             row = np.flatnonzero(~np.isfinite(grades) | (grades < 0))[0]
             raise RelevanceError(f"pair {row} has the grade {grades[row]}: 0 or more is needed")
@@ -198,8 +201,8 @@ class Relevance:
         mask = np.array(kept, dtype=bool)
         if codes.shape != (self.n_gallery,) or mask.ndim != 2 or len(mask) != self.n_query:
             raise RelevanceError(
-                f"a wide ignore needs {self.n_gallery} codes and a mask of {self.n_query} rows, "
-                f"not {codes.shape} and {mask.shape}"
+                f"a wide ignore needs {counted(self.n_gallery, 'code')} and a mask of "
+                f"{counted(self.n_query, 'row')}, not {codes.shape} and {mask.shape}"
             )
         if self.wide is not None:
             raise RelevanceError("there is a wide ignore already: join both into one mask")
@@ -239,7 +242,8 @@ class Relevance:
         role = np.where(self.role == IGNORED, self.role, right.astype(np.int8))
         return replace(
             self, role=role, grade=(role == POSITIVE).astype(float),
-            note=f"{int((role == POSITIVE).sum())} pairs are positive at {threshold:g}",
+            note=f"{counted(int((role == POSITIVE).sum()), 'pair is', 'pairs are')} positive at "
+            f"{threshold:g}",
         )
 
     def take(self, queries: npt.ArrayLike) -> Relevance:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial import KDTree
 
-from reid_vpr_eval.errors import RelevanceError, name_some
+from reid_vpr_eval.errors import RelevanceError, counted, name_some
 from reid_vpr_eval.relevance.ignores import Ignores
 from reid_vpr_eval.relevance.near import Near, candidates
 from reid_vpr_eval.relevance.pairing import check_sides
@@ -112,8 +112,8 @@ def _limits(
         turned = np.atleast_1d(np.asarray(degrees, dtype=float)).tolist()
     if not near or len(near) != len(turned):
         raise RelevanceError(
-            f"metres has {len(near)} thresholds and degrees {len(turned)}: one of degrees is "
-            "needed for each of metres"
+            f"metres has {counted(len(near), 'threshold')} and degrees {len(turned)}: one of "
+            "degrees is needed for each of metres"
         )
     for name, values in (("metres", near), ("degrees", turned)):
         if not all(0 < value < np.inf for value in values):
@@ -155,9 +155,9 @@ def _rotations(side: str, samples: Samples) -> Floats:
     bad = np.flatnonzero(np.abs(norm - 1) > _ROUNDED)
     if len(bad):
         raise RelevanceError(
-            f"{side} side: {len(bad)} quaternions (qw, qx, qy, qz) are no rotations, as their norm "
-            f"is not 1 (rows {name_some(bad)}; row {bad[0]}: {turns[bad[0]].tolist()}, norm "
-            f"{norm[bad[0]]:g}); normalise them, or drop these rows"
+            f"{side} side: {counted(len(bad), 'quaternion')} (qw, qx, qy, qz) without the norm 1 "
+            f"of a rotation (rows {name_some(bad)}; row {bad[0]}: {turns[bad[0]].tolist()}, "
+            f"norm {norm[bad[0]]:g}); normalise them, or drop these rows"
         )
     return np.asarray(turns / norm[:, None])
 

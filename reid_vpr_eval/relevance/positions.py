@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import RelevanceError, name_some
+from reid_vpr_eval.errors import RelevanceError, counted, name_some
 
 __all__ = ["column_of", "positions_of", "ranges"]
 
@@ -34,7 +34,7 @@ def positions_of(given: npt.ArrayLike, size: int, side: str) -> npt.NDArray[np.i
     if outside.any():
         pairs = np.flatnonzero(outside)
         raise RelevanceError(
-            f"{side} positions run from 0 to {size - 1}; outside are {len(pairs)} pairs "
+            f"{side} positions run from 0 to {size - 1}; outside are {counted(len(pairs), 'pair')} "
             f"(pair {pairs[0]}: {array[pairs[0]]}; all: {name_some(pairs)})"
         )
     return array

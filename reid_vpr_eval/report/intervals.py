@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from reid_vpr_eval.errors import counted
 from reid_vpr_eval.result import Result
 from reid_vpr_eval.summary import shown, what_is_fixed
 from reid_vpr_eval.uncertainty import METHOD_NAMES, unit_word
@@ -27,9 +28,12 @@ def interval_of(result: Result, name: str) -> Shown | None:
         return None
     method = METHOD_NAMES.get(found.method, found.method)
     of = "" if found.unit == "query" else (
-        f" in {found.n_units:,} {unit_word(result.protocol, found.unit)}"
+        f" in {found.n_units:,} {unit_word(result.protocol, found.unit, found.n_units)}"
     )
-    text = f"{100 * found.level:g} % {method}, {found.n:,} queries{of}, {what_is_fixed(result)}"
+    text = (
+        f"{100 * found.level:g} % {method}, {counted(found.n, 'query', form=',')}{of}, "
+        f"{what_is_fixed(result)}"
+    )
     return Shown(float(found.low), float(found.high), str(found.unit), text)
 
 

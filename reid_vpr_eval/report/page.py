@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reid_vpr_eval.archive import write_atomically
-from reid_vpr_eval.errors import AlignmentError
+from reid_vpr_eval.errors import AlignmentError, counted
 from reid_vpr_eval.report.comparable import Group, groups_of, why_apart
 from reid_vpr_eval.report.figures import run_names
 from reid_vpr_eval.report.images import Images
@@ -69,8 +69,8 @@ def write_report(
         raise AlignmentError("there is no result to report")
     if images and len(images) != len(results):
         raise AlignmentError(
-            f"images for {len(images)} of {len(results)} results: one entry each is needed "
-            "(None for no images)"
+            f"images for {len(images)} of {counted(len(results), 'result')}: one entry each is "
+            "needed (None for no images)"
         )
     target = Path(folder)
     titles = run_names(results, names)
@@ -108,7 +108,7 @@ def _environment() -> Environment:
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=StrictUndefined,
     )  # fmt: skip
-    environment.filters["breakable"] = _breakable
+    environment.filters |= {"breakable": _breakable, "counted": counted}
     return environment
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from reid_vpr_eval.errors import counted
 from reid_vpr_eval.report.images import Images
 from reid_vpr_eval.report.thumbnails import Thumbnail, thumbnail
 from reid_vpr_eval.result import Result
@@ -269,7 +270,7 @@ def _caption(result: Result, row: int) -> str:
     """Say in words how a query went."""
     table = result.per_query
     n, rank = int(table["n_positive"].iloc[row]), table["first_rank"].iloc[row]
-    parts = [f"{n:,} positive{'' if n == 1 else 's'}"]
+    parts = [counted(n, "positive", form=",")]
     if n and _known(rank):
         parts.append(f"the first at rank {float(rank):.10g}")
     if result.protocol.relevance.kind != "within" and _known(table["ap"].iloc[row]):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reid_vpr_eval.errors import ReidVprEvalError
+from reid_vpr_eval.errors import ReidVprEvalError, counted
 from reid_vpr_eval.places import near_misses
 from reid_vpr_eval.report.comparable import Figure, Group
 from reid_vpr_eval.report.figures import FailureMapDisplay
@@ -232,9 +232,10 @@ def _found(
     ]
     table = query_table(result, options.rows, strips, PICTURE_BUDGET // share)
     asked, there = strips.n_pictures
+    of = f"of {counted(asked, 'picture', form=',')}"
     said = "" if asked == there else (
-        f"{asked - there:,} of {asked:,} pictures are missing or cannot be read; their places are "
-        "marked."
+        counted(asked - there, f"{of} is", f"{of} are", form=",")
+        + " missing or cannot be read; the places are marked."
     )  # fmt: skip
     return lists, table, said
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from reid_vpr_eval.errors import counted
 from reid_vpr_eval.metrics import parse
 from reid_vpr_eval.places import NEAR_MISS
 from reid_vpr_eval.report.intervals import interval_of, interval_text, why_none
@@ -52,9 +53,9 @@ def paper_line(result: Result) -> str:
             how = how or f" ({found.described})"
         parts.append(text)
     return (
-        f"{', '.join(parts)}{how}; {counts['n_evaluated']:,.0f} queries, "
-        f"{counts['n_gallery_ranked']:,.0f} gallery items; {protocol.name} v{protocol.version}, "
-        f"judged by {protocol.judging_hash[:12]}"
+        f"{', '.join(parts)}{how}; {counted(counts['n_evaluated'], 'query', form=',')}, "
+        f"{counted(counts['n_gallery_ranked'], 'gallery item', form=',')}; {protocol.name} "
+        f"v{protocol.version}, judged by {protocol.judging_hash[:12]}"
     )
 
 
@@ -87,7 +88,7 @@ def _how_good(result: Result) -> str:
         for name in main_metrics(result)
     )
     if not wanted:
-        return f"{text}, over {n:,.0f} queries."
+        return f"{text}, over {counted(n, 'query', form=',')}."
     share = 100 * result.metrics[wanted[0]]
     return f"{text}. Of 100 queries, {share:.0f} have a right first item."
 
@@ -118,8 +119,8 @@ def _compared(result: Result, rules: pd.DataFrame | None) -> str:
     ceiling = result.counts["ceiling"]
     lone = result.counts["n_no_positive"]
     if ceiling < 1:
-        parts.append(f"no method can have a hit rate above {100 * ceiling:.1f}, as {lone:,.0f} "
-                     "queries have nothing to find")  # fmt: skip
+        nothing = f"{counted(lone, 'query has', 'queries have', form=',')} nothing to find"
+        parts.append(f"no method can have a hit rate above {100 * ceiling:.1f}, as {nothing}")
     if rules is not None and names:
         parts += _range_of_rules(result, rules, names[0])
     expected = [v for v in result.protocol.expected.model_dump().values() if v is not None]
@@ -155,8 +156,9 @@ def _fails(result: Result) -> str:
     if not wrong.any():
         return "Nowhere at the first rank: the first item of every query is right."
     lone = int((table["n_positive"] == 0).sum())
-    text = f"{int(wrong.sum()):,} of {len(table):,} queries have a wrong first item"
-    text += f" ({lone:,} of them have nothing to find)." if lone else "."
+    of = f"of {counted(len(table), 'query', form=',')}"
+    text = counted(int(wrong.sum()), f"{of} has", f"{of} have", form=",") + " a wrong first item"
+    text += f" ({counted(lone, 'has', 'have', form=',')} nothing to find)." if lone else "."
     return " ".join([text, *_near_misses(result), *_hardest(table, wrong)])
 
 
@@ -171,8 +173,9 @@ def _near_misses(result: Result) -> list[str]:
         return []
     radius = float(_first(rule.radius))
     near = int(((metres > radius) & (metres <= radius + NEAR_MISS)).sum())
-    return [f"Half of the wrong first items are within {np.median(metres):,.0f} m; {near:,} are "
-            f"near misses, {radius:g} to {radius + NEAR_MISS:g} m."]  # fmt: skip
+    misses = counted(near, "is a near miss", "are near misses", form=",")
+    return [f"Half of the wrong first items are within {np.median(metres):,.0f} m; {misses}, "
+            f"{radius:g} to {radius + NEAR_MISS:g} m."]  # fmt: skip
 
 
 def _hardest(table: pd.DataFrame, wrong: npt.NDArray[np.bool_]) -> list[str]:

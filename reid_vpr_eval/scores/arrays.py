@@ -12,11 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import (
-    FormatError,
-    InputNotFoundError,
-    ScoreError,
-)
+from reid_vpr_eval.errors import FormatError, InputNotFoundError, ScoreError, counted
 from reid_vpr_eval.scores.distances import undefined, why_undefined
 from reid_vpr_eval.scores.files import in_blocks
 from reid_vpr_eval.scores.shards import Shards, Vectors, names_of_rows
@@ -163,10 +159,10 @@ def check_vectors(vectors: Vectors, side: str, metric: str) -> None:
     not_finite, bad = _bad_rows(vectors, metric)
     _refuse_not_finite(vectors, not_finite, f"{side} features", "values")
     if bad:
-        are, why = why_undefined(metric)
+        are, why = why_undefined(metric, len(bad))
         raise ScoreError(
-            f"{side} features: {len(bad)} vectors {are} ({names_of_rows(vectors, bad)}) and {why}, "
-            f"so {metric} is not defined for them; leave these rows out or use another metric"
+            f"{side} features: {counted(len(bad), 'vector')} {are} ({names_of_rows(vectors, bad)}) "
+            f"and {why}, so {metric} is not defined; leave these rows out or use another metric"
         )
 
 
@@ -212,7 +208,7 @@ def _bad_rows(vectors: Vectors, metric: str) -> tuple[list[int], list[int]]:
 def _refuse_not_finite(array: Vectors, bad: list[int], what: str, noun: str) -> None:
     if bad:
         raise ScoreError(
-            f"{what}: {noun} are NaN or infinite in {len(bad)} of {array.shape[0]} rows "
+            f"{what}: {noun} are NaN or infinite in {len(bad)} of {counted(array.shape[0], 'row')} "
             f"({names_of_rows(array, bad)}); mend or leave out these rows"
         )
 

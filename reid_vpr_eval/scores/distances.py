@@ -32,12 +32,15 @@ _FITTED = {
     "seuclidean": "divide each component by its standard deviation",
     "mahalanobis": "whiten the features",
 }
+#: Of one vector and of several: what they are, and why that is a fault.
 _WHY_UNDEFINED = {
-    "cosine": ("are zero", "have no direction"),
-    "correlation": ("are constant", "do not vary"),
-    "jensenshannon": ("are zero or hold negative numbers", "are no distributions"),
-    **dict.fromkeys(_OF_BOOLEANS, ("hold numbers other than 0 and 1", "are not binary")),
-}
+    "cosine": (("is zero", "has no direction"), ("are zero", "have no direction")),
+    "correlation": (("is constant", "does not vary"), ("are constant", "do not vary")),
+    "jensenshannon": (("is zero or holds negative numbers", "is no distribution"),
+                      ("are zero or hold negative numbers", "are no distributions")),
+    **dict.fromkeys(_OF_BOOLEANS, (("holds numbers other than 0 and 1", "is not binary"),
+                                   ("hold numbers other than 0 and 1", "are not binary"))),
+}  # fmt: skip
 
 
 def kind_of(metric: str) -> str:
@@ -76,6 +79,6 @@ def undefined(vectors: Array, metric: str) -> npt.NDArray[np.bool_]:
     return np.zeros(len(vectors), bool)
 
 
-def why_undefined(metric: str) -> tuple[str, str]:
-    """Return what such vectors are, and why that is a fault: two ends of a sentence."""
-    return _WHY_UNDEFINED[metric]
+def why_undefined(metric: str, n: int) -> tuple[str, str]:
+    """Return what n such vectors are, and why that is a fault: two ends of a sentence."""
+    return _WHY_UNDEFINED[metric][n != 1]

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import FormatError, InputNotFoundError
+from reid_vpr_eval.errors import FormatError, InputNotFoundError, counted
 from reid_vpr_eval.scores.headers import SUFFIXES, layout_of
 
 __all__ = ["SUFFIXES", "VectorFile", "files_of_folder", "in_blocks", "in_order"]
@@ -159,9 +159,10 @@ class VectorFile:
         now = os.fstat(stream.fileno())
         if (now.st_size, now.st_mtime_ns) != (self.size, self.changed):
             raise FormatError(
-                f"{self.path}: was changed while it was in use ({self.size:,} bytes when it was "
-                f"opened, {now.st_size:,} now, or another time of change), so that what was "
-                "counted may not be what it holds: start again, and copy files with their times"
+                f"{self.path}: was changed while it was in use "
+                f"({counted(self.size, 'byte', form=',')} when it was opened, {now.st_size:,} now, "
+                "or another time of change), so that what was counted may not be what it holds: "
+                "start again, and copy files with their times"
             )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from reid_vpr_eval.errors import FormatError, ScoreError
+from reid_vpr_eval.errors import FormatError, ScoreError, counted
 
 __all__ = ["SUFFIXES", "Layout", "layout_of"]
 
@@ -71,8 +71,8 @@ def layout_of(path: Path, stream: BufferedReader, size: int) -> Layout:
         holds = (size - layout.offset) // layout.row_bytes
         cut = "the file is cut off" if holds < rows else "there is more behind the array"
         raise FormatError(
-            f"{path}: its header promises {rows:,} rows, but the file has {holds:,} ({size:,} "
-            f"bytes, not {wanted:,}): {cut}; write or copy it again"
+            f"{path}: its header promises {counted(rows, 'row', form=',')}, but the file has "
+            f"{holds:,} ({size:,} bytes, not {wanted:,}): {cut}; write or copy it again"
         )
     return layout
 
@@ -113,8 +113,9 @@ def _each_counted(kind: str, path: Path, stream: BufferedReader, size: int) -> L
     if left:
         raise FormatError(
             f"{path}: begins with the dimension {dim}, so that a row has {layout.row_bytes:,} "
-            f"bytes, but the {size:,} bytes of the file are {rows:,} rows and {left:,} bytes more: "
-            f"it is cut off, or no {path.suffix} file; write or copy it again"
+            f"bytes, but the {counted(size, 'byte', form=',')} of the file are "
+            f"{counted(rows, 'row', form=',')} and {counted(left, 'byte', form=',')} more: it is "
+            f"cut off, or no {path.suffix} file; write or copy it again"
         )
     return Layout((rows, dim), layout.dtype, 0, _WORD)
 
@@ -134,7 +135,7 @@ SUFFIXES = tuple(_KINDS)
 def _numbers(path: Path, stream: BufferedReader, size: int, n: int) -> list[int]:
     head = np.frombuffer(stream.read(4 * n), np.uint8)
     if len(head) < 4 * n:
-        raise FormatError(f"{path}: has {size} bytes and so no header: copy it again")
+        raise FormatError(f"{path}: has {counted(size, 'byte')} and so no header: copy it again")
     return [int(one) for one in head.view("<u4")]
 
 

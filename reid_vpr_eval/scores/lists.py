@@ -11,11 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.archive import read_archive, write_archive
-from reid_vpr_eval.errors import (
-    AlignmentError,
-    ScoreError,
-    name_some,
-)
+from reid_vpr_eval.errors import AlignmentError, ScoreError, counted, name_some
 from reid_vpr_eval.scores.arrays import (
     Array,
     digest,
@@ -110,8 +106,9 @@ class RankedLists:
         if unknown.any():
             rows, columns = np.nonzero(unknown)
             raise AlignmentError(
-                f"{unknown.sum()} ranked items are not in the gallery, the first is "
-                f"{str(self.indices[rows[0], columns[0]])!r} in list {rows[0]}"
+                f"{counted(unknown.sum(), 'ranked item is', 'ranked items are')} not in the "
+                f"gallery, the first is {str(self.indices[rows[0], columns[0]])!r} in list "
+                f"{rows[0]}"
             )
         positions = np.where(self.indices == "", -1, positions)
         return RankedLists(positions, self.scores, higher_is_better=self.higher_is_better)
@@ -199,8 +196,9 @@ def _check_lists(items: Array) -> None:
     if twice.any():
         row, column = np.argwhere(twice)[0]
         raise ScoreError(
-            f"{int(twice.any(axis=1).sum())} ranked lists name an item twice, the first is list "
-            f"{row} with item {ordered[row, column]}: an item can be found only once"
+            f"{counted(int(twice.any(axis=1).sum()), 'ranked list names', 'ranked lists name')} an "
+            f"item twice, the first is list {row} with item {ordered[row, column]}: an item can be "
+            "found only once"
         )
 
 
@@ -208,7 +206,9 @@ def _rectangle_of_scores(scores: Any, items: Array) -> npt.NDArray[np.float64]:
     present = items != "" if items.dtype.kind == "U" else items >= 0
     rows: Sequence[Any] = list(scores if hasattr(scores, "__iter__") else np.asarray(scores))
     if len(rows) != len(items):
-        raise ScoreError(f"{len(rows)} lists of scores for {len(items)} ranked lists")
+        raise ScoreError(
+            f"{counted(len(rows), 'list')} of scores for {counted(len(items), 'ranked list')}"
+        )
     filled = np.full(items.shape, np.nan)
     for number, row in enumerate(rows):
         try:
@@ -216,7 +216,10 @@ def _rectangle_of_scores(scores: Any, items: Array) -> npt.NDArray[np.float64]:
         except (TypeError, ValueError) as error:
             raise ScoreError(f"the scores of list {number} are no numbers: {error}") from error
         if values.ndim != 1 or len(values) > items.shape[1]:
-            raise ScoreError(f"list {number} has {values.size} scores for {items.shape[1]} places")
+            raise ScoreError(
+                f"list {number} has {counted(values.size, 'score')} for "
+                f"{counted(items.shape[1], 'place')}"
+            )
         filled[number, : len(values)] = values
     bad = present & ~np.isfinite(filled)
     if bad.any():

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import AlignmentError, ScoreError, name_some
+from reid_vpr_eval.errors import AlignmentError, ScoreError, counted, name_some
 from reid_vpr_eval.scores.files import VectorFile, files_of_folder
 
 __all__ = ["Shards", "Vectors", "names_of_rows", "rows_of"]
@@ -97,7 +97,10 @@ class Shards:
         return len(self._rows)
 
     def __repr__(self) -> str:
-        return f"Shards({self.shape[0]} x {self.shape[1]} {self.dtype}, {len(self.files)} files)"
+        return (
+            f"Shards({self.shape[0]} x {self.shape[1]} {self.dtype}, "
+            f"{counted(len(self.files), 'file')})"
+        )
 
     def __iter__(self) -> Any:
         raise TypeError("shards are read in blocks: shards[start:stop]")
@@ -136,7 +139,9 @@ class Shards:
         wanted = rows if isinstance(rows, slice) else np.asarray(rows)
         if not isinstance(wanted, slice) and wanted.dtype == bool:
             if wanted.shape != (len(self),):
-                raise IndexError(f"a mask of the shape {wanted.shape} for {len(self)} rows")
+                raise IndexError(
+                    f"a mask of the shape {wanted.shape} for {counted(len(self), 'row')}"
+                )
             wanted = np.flatnonzero(wanted)
         return self._with(_rows=_as_range(self._chosen(wanted)))
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pandas as pd
 
-from reid_vpr_eval.errors import NotCountedError, RelevanceError
+from reid_vpr_eval.errors import NotCountedError, RelevanceError, counted
 from reid_vpr_eval.metrics import TIES, MetricName, Values, compute, parse
 from reid_vpr_eval.metrics.compute import exact_mean, view_of
 from reid_vpr_eval.ranking import Ranking
@@ -79,7 +79,9 @@ def _read(ranking: Ranking, policy: _Ask, names: Sequence[str]) -> Iterator[tupl
     no_positive = policy.no_positive
     if no_positive in ("undefined", "error"):
         if n_lone := int((lone & ~granted).sum()):
-            raise NotCountedError(f"undefined ({n_lone} of {len(lone)} queries lack a positive)")
+            raise NotCountedError(
+                f"undefined ({n_lone} of {counted(len(lone), 'query')} without a positive)"
+            )
         no_positive = "zero"
     values = compute(
         ranking, names,

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from reid_vpr_eval.errors import counted
+
 __all__ = ["METHOD_NAMES", "Interval"]
 
 #: What methods are called where a person reads.
@@ -60,10 +62,11 @@ class Interval:
     block: int | None = None
 
     def __str__(self) -> str:
-        units = "" if self.unit == "query" else f" in {self.n_units} units of {self.unit}"
+        in_units = f" in {counted(self.n_units, 'unit')} of {self.unit}"
+        units = "" if self.unit == "query" else in_units
         return (
             f"[{100 * self.low:.1f}, {100 * self.high:.1f}], {100 * self.level:g} % "
-            f"{METHOD_NAMES.get(self.method, self.method)}, {self.n} queries{units}"
+            f"{METHOD_NAMES.get(self.method, self.method)}, {counted(self.n, 'query')}{units}"
         )
 
     def document(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import NotCountedError
+from reid_vpr_eval.errors import NotCountedError, counted
 from reid_vpr_eval.uncertainty.analytic import freedom_of, korn_graubard, wilson
 from reid_vpr_eval.uncertainty.clusters import Clusters
 from reid_vpr_eval.uncertainty.interval import Interval
@@ -101,8 +101,8 @@ def intervals(measures: Mapping[str, Measure], choice: Choice) -> dict[str, Inte
         method = measure.method(choice.method)
         if measure.sums.n_units < 2 and not (measure.is_proportion and measure.sums.n == 1):
             found[name] = (
-                f"all {measure.sums.n} evaluated queries are of one unit ({choice.unit}), which "
-                "does not tell how units differ"
+                f"all {counted(measure.sums.n, 'evaluated query is', 'evaluated queries are')} of "
+                f"one unit ({choice.unit}), which does not tell how units differ"
                 if measure.sums.n > 1 else "one query does not tell how queries differ"
             )  # fmt: skip
         elif method == "bca":

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import FormatError
+from reid_vpr_eval.errors import FormatError, counted
 from reid_vpr_eval.protocol import LabelRule, Protocol, WithinRule
 from reid_vpr_eval.samples import Samples
 from reid_vpr_eval.uncertainty.clusters import Clusters
@@ -21,14 +21,16 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 POSITION, QUERY, TRAVERSE = "position", "query", "traverse"
 
 _WORDS = {
-    POSITION: "places", QUERY: "queries", TRAVERSE: "stretches", "sequence": "sequences",
-    "camera": "cameras", "group": "groups", "id": "queries", "place": "places",
-    "image": "images", "scene": "scenes", "panorama": "panoramas", "class": "classes",
-    "identity": "identities",
+    POSITION: ("place", "places"), QUERY: ("query", "queries"),
+    TRAVERSE: ("stretch", "stretches"), "sequence": ("sequence", "sequences"),
+    "camera": ("camera", "cameras"), "group": ("group", "groups"), "id": ("query", "queries"),
+    "place": ("place", "places"), "image": ("image", "images"), "scene": ("scene", "scenes"),
+    "panorama": ("panorama", "panoramas"), "class": ("class", "classes"),
+    "identity": ("identity", "identities"), "label": ("label", "labels"),
 }  # fmt: skip
 _LABEL_WORDS = (
-    ("person", "identities"), ("vehicle", "identities"), ("image-text", "images"),
-    ("metric learning", "classes"), ("geo-localization", "places"),
+    ("person", "identity"), ("vehicle", "identity"), ("image-text", "image"),
+    ("metric learning", "class"), ("geo-localization", "place"),
 )  # fmt: skip
 
 
@@ -70,7 +72,7 @@ class Units:
         number = place // length
         width = len(str(int(number.max(initial=0)) + 1))
         names = np.array([f"stretch {one + 1:0{width}d}" for one in number.tolist()], np.str_)
-        return Units(self.unit, f"stretches of {length} queries", names, self.order)
+        return Units(self.unit, f"stretches of {counted(length, 'query')}", names, self.order)
 
 
 def units_of(protocol: Protocol, query: Samples) -> Units:
@@ -104,11 +106,11 @@ def units_of(protocol: Protocol, query: Samples) -> Units:
     unit = TRAVERSE if traverse else table.unit or _suggested(protocol, query)
     try:
         if unit == QUERY:
-            return Units(QUERY, _WORDS[QUERY])
+            return Units(QUERY, _WORDS[QUERY][1])
         if unit == TRAVERSE:
-            return Units(TRAVERSE, _WORDS[TRAVERSE], order=_order(query))
+            return Units(TRAVERSE, _WORDS[TRAVERSE][1], order=_order(query))
         if unit == POSITION and unit not in query:
-            return Units(unit, _WORDS[unit], _positions(protocol, query))
+            return Units(unit, _WORDS[unit][1], _positions(protocol, query))
         return Units(unit, unit_word(protocol, unit), query.keys(unit))
     except FormatError as error:
         return Units("", reason=f"the unit {unit!r} cannot be had: {error}")
@@ -130,19 +132,21 @@ def _suggested(protocol: Protocol, query: Samples) -> str:
     return "sequence" if known and len(np.unique(query.keys("sequence"))) > 1 else QUERY
 
 
-def unit_word(protocol: Protocol, unit: str) -> str:
-    """Return what several units are called, where a person reads.
+def unit_word(protocol: Protocol, unit: str, n: int = 2) -> str:
+    """Return what n units are called, where a person reads.
 
     >>> from reid_vpr_eval import load_protocol
     >>> unit_word(load_protocol("market1501"), "label"), unit_word(load_protocol("sop"), "label")
     ('identities', 'classes')
+    >>> unit_word(load_protocol("market1501"), "label", 1)
+    'identity'
     """
+    called = unit
     if isinstance(protocol.relevance, LabelRule) and unit == protocol.relevance.label:
-        for part, word in _LABEL_WORDS:
-            if part in protocol.task:
-                return word
-        return "labels"
-    return _WORDS.get(unit, f"values of {unit}")
+        words = (word for part, word in _LABEL_WORDS if part in protocol.task)
+        called = next(words, "label")
+    one, several = _WORDS.get(called, (f"value of {unit}", f"values of {unit}"))
+    return one if n == 1 else several
 
 
 def _positions(protocol: Protocol, query: Samples) -> npt.NDArray[np.str_]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 
-from reid_vpr_eval.errors import FormatError
+from reid_vpr_eval.errors import FormatError, counted
 from reid_vpr_eval.metrics import parse
 from reid_vpr_eval.report.text import escaped
 from reid_vpr_eval.studies.comparison import Comparison, RunValue
@@ -71,7 +71,7 @@ def _latex(comparison: Comparison) -> str:
     level = 1 - comparison.settings.level
     lines += [
         f"% superscripts: runs that this value is significantly better than (p <= {level:g})",
-        rf"\begin{{tabular}}{{ll{'r' * len(names)}}}",
+        rf"\begin{{tabular}}{{l@{{\enspace}}l{'r' * len(names)}}}",
         r"\toprule",
         " & ".join(["", "Run", *names]) + r" \\",
         r"\midrule",
@@ -102,9 +102,9 @@ def _below(one: RunValue) -> str:
         parts.append(f"[{shown(one.metric, one.low)}, {shown(one.metric, one.high)}]")
     scale = 1 if parse(one.metric).metric.is_rank else 100
     if one.sd_runs is not None:
-        parts.append(f"SD {scale * one.sd_runs:.2f} over {one.n_runs} runs")
+        parts.append(f"SD {scale * one.sd_runs:.2f} over {counted(one.n_runs, 'run')}")
     if one.sd_draws is not None:
-        parts.append(f"SD {scale * one.sd_draws:.2f} over {one.n_draws} draws")
+        parts.append(f"SD {scale * one.sd_draws:.2f} over {counted(one.n_draws or 0, 'draw')}")
     return rf"{{\scriptsize {', '.join(parts)}}}" if parts else ""
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import NotCountedError, ReidVprEvalError
+from reid_vpr_eval.errors import NotCountedError, ReidVprEvalError, counted
 from reid_vpr_eval.metrics import compute, parse
 from reid_vpr_eval.per_query import unit_codes
 from reid_vpr_eval.report.figures.counted import evaluated_of
@@ -147,7 +147,9 @@ class ConditionDisplay(Display):
         if any(np.isfinite(low).any() for low in self.lows):
             text += " Bars: 95 % interval by unit, within a condition."
         if self.left_out:
-            text += f" {self.left_out} conditions with fewer queries are not drawn."
+            said = counted(self.left_out, "condition with fewer queries is",
+                           "conditions with fewer queries are")  # fmt: skip
+            text += f" {said} not drawn."
         return text
 
     def spoken(self) -> str:

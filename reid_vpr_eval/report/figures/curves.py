@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import ReidVprEvalError
+from reid_vpr_eval.errors import ReidVprEvalError, counted
 from reid_vpr_eval.metrics import parse
 from reid_vpr_eval.metrics.compute import chance
 from reid_vpr_eval.report.figures.style import (
@@ -228,4 +228,4 @@ def headline_of(result: Result, places: bool) -> str:
     parts = [f"{'R@1' if places else 'R1'} {100 * rates[1]:.1f}"] if 1 in rates else []
     if not places and "mAP" in list(result.metrics):
         parts.append(f"mAP {100 * result.metrics['mAP']:.1f}")
-    return ", ".join(parts) or f"{result.counts['n_evaluated']:.0f} queries"
+    return ", ".join(parts) or counted(result.counts["n_evaluated"], "query")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import NotCountedError
+from reid_vpr_eval.errors import NotCountedError, counted
 from reid_vpr_eval.relevance.pairs import NEGATIVE, POSITIVE
 from reid_vpr_eval.report.figures.counted import as_given, counts_of, pool_of
 from reid_vpr_eval.report.figures.style import (
@@ -82,7 +82,8 @@ class AveragePrecisionDisplay(ResultsDisplay):
         edges = np.linspace(0, 1, _BINS + 1)
         return cls(
             values=values,
-            names=[f"{cut(name)} (mean {100 * found.mean():.1f}, {len(found):,} queries)"
+            names=[f"{cut(name)} (mean {100 * found.mean():.1f}, "
+                   f"{counted(len(found), 'query', form=',')})"
                    for name, found in zip(called, values, strict=True)],
             edges=edges,
             shares=[np.histogram(found, edges)[0] / len(found) for found in values],

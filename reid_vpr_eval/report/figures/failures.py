@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import NotCountedError
+from reid_vpr_eval.errors import NotCountedError, counted
 from reid_vpr_eval.places import NEAR_MISS, OUTCOMES
 from reid_vpr_eval.report.figures.areas import Area, areas_of
 from reid_vpr_eval.report.figures.style import (
@@ -123,17 +123,19 @@ class FailureMapDisplay(Display):
         """What the figure shows, in a sentence or two."""
         text = "Where queries were taken, with a line from each wrong one to its first answer."
         if self.elsewhere:
-            text += f" {self.elsewhere:,} wrong first answers lie in another area and have no line."
+            said = counted(self.elsewhere, "wrong first answer lies", "wrong first answers lie",
+                           form=",")  # fmt: skip
+            text += f" {said} in another area, without a line."
         if self.left_out[0]:
-            text += (
-                f" {self.left_out[0]:,} more areas with {self.left_out[1]:,} queries are not drawn."
-            )
+            of = f"with {counted(self.left_out[1], 'query', form=',')}"
+            said = counted(self.left_out[0], f"more area {of} is", f"more areas {of} are", form=",")
+            text += f" {said} not drawn."
         return text
 
     def spoken(self) -> str:
         """Return the figure's numbers in words, for those who do not see it."""
         told = ", ".join(f"{n:,} {self._word(kind)}" for kind, n in self.counts.items())
-        return f"Map of {len(self.outcome):,} queries: {told}. {self.caption}"
+        return f"Map of {counted(len(self.outcome), 'query', form=',')}: {told}. {self.caption}"
 
     def _word(self, kind: str) -> str:
         return {
@@ -206,8 +208,9 @@ class FailureMapDisplay(Display):
         ax.set_aspect("equal")
         _metres(ax, width, height)
         mark = "\n" if len(self.areas) > 1 else ", "
-        ax.set_title(f"{len(area.rows):,} queries{mark}{area.where}", loc="left", fontsize=SMALL,
-                     color=MUTED, parse_math=False)  # fmt: skip
+        n_shown = counted(len(area.rows), "query", form=",")
+        ax.set_title(f"{n_shown}{mark}{area.where}", loc="left", fontsize=SMALL, color=MUTED,
+                     parse_math=False)  # fmt: skip
         _scale_bar(ax, width)
         _north(ax)
 

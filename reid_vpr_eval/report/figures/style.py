@@ -9,7 +9,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from warnings import catch_warnings, filterwarnings
 
-from reid_vpr_eval.errors import AlignmentError
+from reid_vpr_eval.errors import AlignmentError, counted
 from reid_vpr_eval.result import Result
 
 if TYPE_CHECKING:
@@ -226,7 +226,10 @@ def run_names(results: Sequence[Result], names: Sequence[str] = ()) -> list[str]
     if not results:
         raise AlignmentError("there is no result to draw")
     if names and len(names) != len(results):
-        raise AlignmentError(f"{len(names)} names for {len(results)} results: one each is needed")
+        raise AlignmentError(
+            f"{counted(len(names), 'name')} for {counted(len(results), 'result')}: one each is "
+            "needed"
+        )
     titles = list(names) or [one.protocol.title or one.protocol.name for one in results]
     return [
         f"{title} [{titles[:i].count(title) + 1}]" if titles.count(title) > 1 else title

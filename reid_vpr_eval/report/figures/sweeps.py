@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import AlignmentError
+from reid_vpr_eval.errors import AlignmentError, counted
 from reid_vpr_eval.metrics import parse
 from reid_vpr_eval.report.figures.style import (
     MUTED,
@@ -64,7 +64,10 @@ class SweepDisplay(Display):
             If there is none, not one name for each, or no metric that all have.
         """
         if not curves or len(names) != len(curves):
-            raise AlignmentError(f"{len(names)} names for {len(curves)} curves: one each is needed")
+            raise AlignmentError(
+                f"{counted(len(names), 'name')} for {counted(len(curves), 'curve')}: one each is "
+                "needed"
+            )
         for curve in curves:
             if not set(curve.columns) >= _COLUMNS:
                 raise AlignmentError("a table that distractor_curve returned is needed")

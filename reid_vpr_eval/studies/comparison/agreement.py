@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import AlignmentError, NotCountedError, name_some
+from reid_vpr_eval.errors import AlignmentError, NotCountedError, counted, name_some
 from reid_vpr_eval.protocol import Protocol
 from reid_vpr_eval.result import Result
 
@@ -172,15 +172,16 @@ def _queries(first: Identity, other: Identity) -> Iterator[str]:
         ]
         yield f"their query sets differ: {'; '.join(parts)}"
         return
-    told = [f"{name} of {n:,}" for name, n in _told_apart(first, other).items()]
+    told = [f"{name} of {counted(n, 'query', form=',')}"
+            for name, n in _told_apart(first, other).items()]  # fmt: skip
     if told or nameless:
         what = " and ".join([
-            *([f"differ in {', '.join(told)} queries"] if told else []),
+            *([f"differ in {', '.join(told)}"] if told else []),
             *(["have no ids to be matched by"] if nameless else []),
         ])  # fmt: skip
         yield (
-            f"their query sets differ: {len(first.keys):,} queries each, which {what} "
-            f"(fingerprints {_short(first.inputs.get('query'))} and "
+            f"their query sets differ: {counted(len(first.keys), 'query', form=',')} each, which "
+            f"{what} (fingerprints {_short(first.inputs.get('query'))} and "
             f"{_short(other.inputs.get('query'))})"
         )
 
@@ -206,14 +207,14 @@ def _gallery(first: Identity, other: Identity) -> Iterator[str]:
         first.inputs.get(any_order) == other.inputs.get(any_order) is not None
     ):
         return
-    counted = [
+    differing = [
         f"{name} {first.counts[name]:,.0f} and {other.counts[name]:,.0f}"
         for name in ("n_gallery", "n_gallery_ranked", "n_positive_pairs")
         if first.counts.get(name) != other.counts.get(name)
     ]
-    rows = "; ".join(counted) or (
-        f"both have {first.counts.get('n_gallery', 0):,.0f} rows, but not the same content (ids, "
-        "labels, order of rows without ids, or any other column)"
+    rows = "; ".join(differing) or (
+        f"both have {counted(first.counts.get('n_gallery', 0), 'row', form=',')}, but not the same "
+        "content (ids, labels, order of rows without ids, or any other column)"
     )
     yield (
         f"their galleries differ: {rows} (fingerprints {_short(ours)} of {first.run}, "

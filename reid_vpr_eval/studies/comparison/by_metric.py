@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import AlignmentError, NotCountedError
+from reid_vpr_eval.errors import AlignmentError, NotCountedError, counted
 from reid_vpr_eval.metrics import parse
 from reid_vpr_eval.studies.comparison.comparison import Difference, RunValue, Settings
 from reid_vpr_eval.studies.comparison.models import Model, Shared
@@ -191,7 +191,10 @@ def _reason(n_units: int, n_query: int, n_moving: int, word: str) -> str:
         return "" if n_moving else "no query differs: nothing tells how far others would"
     if n_query == 1:
         return "one query alone says nothing of how queries differ"
-    return f"all {n_query} queries belong to one unit ({word}): nothing can be tested or resampled"
+    return (
+        f"all {counted(n_query, 'query belongs', 'queries belong')} to one unit ({word}): nothing "
+        "can be tested or resampled"
+    )
 
 
 def _winner(one: Difference, sign: float) -> str:

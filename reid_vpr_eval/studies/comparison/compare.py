@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from reid_vpr_eval.errors import FormatError
+from reid_vpr_eval.errors import FormatError, counted
 from reid_vpr_eval.studies.comparison.by_metric import Pairs, by_metric
 from reid_vpr_eval.studies.comparison.comparison import Comparison, Difference, RunValue, Settings
 from reid_vpr_eval.studies.comparison.grouping import grouped
@@ -177,8 +177,8 @@ def _remarks(
     if weak:
         least = min(weak, key=lambda one: one.n_moving)
         notes.append(
-            f"only {least.n_moving} units differ between {least.run} and {least.baseline} by "
-            f"{least.metric}: no p below {least.p_least:g} is possible"
+            f"only {counted(least.n_moving, 'unit differs', 'units differ')} between {least.run} "
+            f"and {least.baseline} by {least.metric}: no p below {least.p_least:g} is possible"
         )
     for one in values:
         if one.n_runs == 1 and one.own is not None and abs(one.own - one.value) > 1e-9:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from reid_vpr_eval.errors import AlignmentError, FormatError
+from reid_vpr_eval.errors import AlignmentError, FormatError, counted
 from reid_vpr_eval.result import Result
 
 __all__ = ["Group", "Source", "grouped"]
@@ -69,7 +69,9 @@ def grouped(
         names, runs = list(runs), list(runs.values())
     entries = [_sources(entry) for entry in runs]
     if names is not None and len(names) != len(entries):
-        raise AlignmentError(f"{len(names)} names for {len(entries)} runs: one each is needed")
+        raise AlignmentError(
+            f"{counted(len(names), 'name')} for {counted(len(entries), 'run')}: one each is needed"
+        )
     called = _default_names(entries) if names is None or None in names else list(names)
     if names is not None:
         called = [own if name is None else name

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import AlignmentError, FormatError, InputNotFoundError, name_some
+from reid_vpr_eval.errors import AlignmentError, FormatError, InputNotFoundError, counted, name_some
 from reid_vpr_eval.metrics import parse
 from reid_vpr_eval.protocol import Protocol
 from reid_vpr_eval.result import Result
@@ -330,7 +330,7 @@ def _units(
     if empty.any():
         raise FormatError(
             f"{first.run}: column {unit or 'unit'!r} of the table of queries is empty for "
-            f"{int(empty.sum())} queries"
+            f"{counted(int(empty.sum()), 'query')}"
         )
     return texts, first.unit if unit is None else unit, []
 
@@ -339,7 +339,7 @@ def _forced(faults: Sequence[str], n: int) -> Iterator[str]:
     for fault in faults:
         yield f"forced: {fault}"
     if faults:
-        yield f"forced: compared are the {n:,} queries that all runs have"
+        yield f"forced: compared by the {counted(n, 'query', form=',')} that all runs have"
 
 
 def _same_runs(models: Sequence[Model]) -> Iterator[str]:
@@ -377,6 +377,7 @@ def _left_out(
         lacking = [f"{model.name} lacks {int((absent[:, j] & partly).sum())}"
                    for j, model in enumerate(models) if (absent[:, j] & partly).any()]  # fmt: skip
         yield (
-            f"{metric}: {int(partly.sum())} queries are in the mean of some runs only "
-            f"({'; '.join(lacking)}; such as {name_some(keys[partly], 3)}): they are left out"
+            f"{metric}: {counted(int(partly.sum()), 'query is', 'queries are')} in the mean of "
+            f"some runs only ({'; '.join(lacking)}; such as {name_some(keys[partly], 3)}): they "
+            "are left out"
         )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
+from reid_vpr_eval.errors import counted
 from reid_vpr_eval.metrics import parse
 from reid_vpr_eval.summary import shown, spelled
 from reid_vpr_eval.uncertainty import unit_word
@@ -42,10 +43,10 @@ def heading(comparison: Comparison) -> str:
     protocol = comparison.protocol
     title = protocol.title or protocol.name
     first = comparison.differences[0]
-    on = f", {first.n_query:,} queries" if first.n_query else ""
+    on = f", {counted(first.n_query, 'query', form=',')}" if first.n_query else ""
     if first.n_units and comparison.settings.unit != "query":
-        on += f" in {first.n_units:,} {_units(comparison)}"
-    return f"{title}: {len(comparison.runs)} runs{on}"
+        on += f" in {first.n_units:,} {_units(comparison, first.n_units)}"
+    return f"{title}: {counted(len(comparison.runs), 'run')}{on}"
 
 
 def _way(comparison: Comparison) -> str:
@@ -59,9 +60,10 @@ def _way(comparison: Comparison) -> str:
     return " or ".join(words[name] for name in used) or "none"
 
 
-def _units(comparison: Comparison) -> str:
+def _units(comparison: Comparison, n: int = 2) -> str:
     unit = comparison.settings.unit
-    return "units" if unit == "unit" else unit_word(comparison.protocol, unit)
+    word = "unit" if n == 1 else "units"
+    return word if unit == "unit" else unit_word(comparison.protocol, unit, n)
 
 
 def run_table(comparison: Comparison, metric: str) -> Table:
@@ -156,16 +158,17 @@ def tested(comparison: Comparison) -> Iterator[str]:
     if one.p is not None:
         by = "single queries" if settings.unit == "query" else f"whole {_units(comparison)}"
         exact = [d.exact for d in comparison.differences]
-        signs = f"{settings.resamples:,} random" if not all(exact) else "all"
+        n, random = settings.resamples, not all(exact)
+        signs = counted(n, "random sign change", form=",") if random else "all sign changes"
         way = {"max-t": "corrected by step-down max-T", "holm": "corrected by Holm's rule",
                "none": "not corrected for the number of pairs"}[settings.correction]  # fmt: skip
         per = sum(d.metric == comparison.metric for d in comparison.differences)
-        many = f", {way} for {per} pairs" if per > 1 else ""
+        many = f", {way} for {counted(per, 'pair')}" if per > 1 else ""
         many += " of each metric apart" if per > 1 and len(comparison.metrics) > 1 else ""
         drawn = "" if all(exact) else f", seed {settings.seed}"
         hits = any(d.only_run is not None for d in comparison.differences)
         yield (
-            f"p: two-sided, {signs} sign changes of {by}{drawn}{many}; "
+            f"p: two-sided, {signs} of {by}{drawn}{many}; "
             f"intervals of differences: {_way(comparison)}; gallery and models fixed"
         )
         yield (
@@ -218,9 +221,9 @@ def _interval(one: RunValue) -> str:
 
 def _spread(one: RunValue) -> str:
     if one.sd_runs is not None:
-        return f"{_size(one.metric, one.sd_runs)} ({one.n_runs} runs)"
+        return f"{_size(one.metric, one.sd_runs)} ({counted(one.n_runs, 'run')})"
     if one.sd_draws is not None:
-        return f"{_size(one.metric, one.sd_draws)} ({one.n_draws} draws)"
+        return f"{_size(one.metric, one.sd_draws)} ({counted(one.n_draws or 0, 'draw')})"
     return "- (1 run)"
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import FormatError, NotCountedError
+from reid_vpr_eval.errors import FormatError, NotCountedError, counted
 from reid_vpr_eval.metrics import compute, parse
 from reid_vpr_eval.metrics.compute import exact_mean
 from reid_vpr_eval.metrics.grammar import MetricName
@@ -59,9 +59,9 @@ def query_values(result: Result, metric: str, *, ties: str, run: str) -> Floats:
     check_comparable(name)
     if result.draws is not None:
         raise NotCountedError(
-            f"{run}: its numbers are means over {result.draws['draw'].nunique()} draws of the "
-            "gallery, and its table of queries is that of the first draw alone: evaluate each "
-            "draw as a run of its own and give them as one model"
+            f"{run}: its numbers are means over {counted(result.draws['draw'].nunique(), 'draw')} "
+            "of the gallery, and its table of queries is that of the first draw alone: evaluate "
+            "each draw as a run of its own and give them as one model"
         )
     try:
         if result.ranking is not None:
@@ -173,8 +173,8 @@ def _hits(table: pd.DataFrame, k: int, name: MetricName) -> Floats:
     sure = (rank + tied <= k) | (rank - tied > k) | (rank == 1) | ~found | np.isnan(rank)
     if not sure.all():
         raise NotCountedError(
-            f"{name} of {int((~sure).sum())} queries depends on the order of equal scores, and so "
-            f"{_NEEDS}"
+            f"{name} of {counted(int((~sure).sum()), 'query')} depends on the order of equal "
+            f"scores, and so {_NEEDS}"
         )
     # Without a ranked positive there is no hit, unless the protocol decrees one (rank 1).
     hit = np.where(found, rank <= k, rank == 1)

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import AlignmentError
+from reid_vpr_eval.errors import AlignmentError, counted
 from reid_vpr_eval.metrics.grammar import MetricName
 from reid_vpr_eval.uncertainty.clusters import Clusters
 from reid_vpr_eval.uncertainty.interval import Interval
@@ -42,7 +42,8 @@ class QueryBands:
         self._clusters = Clusters.of(units)
         if len(self._clusters.code) != n_query:
             raise AlignmentError(
-                f"units for {len(self._clusters.code)} queries, but the ranking has {n_query}"
+                f"units for {counted(len(self._clusters.code), 'query')}, but the ranking has "
+                f"{n_query}"
             )
         self._choice = Choice(level=level, resamples=resamples, seed=seed)
         self._measures: dict[str, Measure] = {}

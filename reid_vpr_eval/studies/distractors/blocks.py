@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import NotCountedError
+from reid_vpr_eval.errors import NotCountedError, counted
 from reid_vpr_eval.ranking import Ranking
 from reid_vpr_eval.ranking.histograms import Histograms
 from reid_vpr_eval.relevance.pairs import IGNORED, POSITIVE
@@ -121,9 +121,10 @@ def _check_whole(ranking: Ranking, chosen: Chosen) -> None:
     cut = np.flatnonzero((highest > 0) & (lowest < highest))
     if len(cut):
         raise NotCountedError(
-            f"{len(cut)} blocks lie only in part in the strata named (the first holds gallery row "
-            f"{int(np.flatnonzero(ranking.row_block == cut[0])[0])}): a block is drawn whole, so "
-            "all its rows must lie in the base, in the pool, or in neither"
+            f"{counted(len(cut), 'block lies', 'blocks lie')} only in part in the strata named "
+            f"(the first holds gallery row {int(np.flatnonzero(ranking.row_block == cut[0])[0])}): "
+            "a block is drawn whole, so all its rows must lie in the base, in the pool, or in "
+            "neither"
         )
     spread = ranking.n_unjudged_blocks
     assert spread is not None  # noqa: S101 (kept with the blocks)
@@ -163,9 +164,9 @@ class _Roles:
         inside = right & in_pool
         if inside.any() and pool_positives != "ignore":
             raise NotCountedError(
-                f"{int(inside.sum())} positives lie in blocks of the pool (the first: gallery row "
-                f"{ranking.item[np.flatnonzero(inside)[0]]}): take these blocks out, or "
-                "pool_positives='ignore' (--pool-positives ignore)"
+                f"{counted(int(inside.sum()), 'positive lies', 'positives lie')} in blocks of the "
+                f"pool (the first: gallery row {ranking.item[np.flatnonzero(inside)[0]]}): take "
+                "these blocks out, or pool_positives='ignore' (--pool-positives ignore)"
             )
         held = np.unique(ranking.row_block[chosen.base[ranking.row_stratum]
                                            & ~ranking.ignored_gallery])  # fmt: skip

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import NotCountedError, name_some
+from reid_vpr_eval.errors import NotCountedError, counted, name_some
 from reid_vpr_eval.metrics.compute import decreed, exact_mean, policy_of
 from reid_vpr_eval.metrics.grammar import MetricName, parse
 from reid_vpr_eval.ranking import Ranking, check_ranking
@@ -315,8 +315,9 @@ def checked_sizes(sizes: Sequence[int], pairs: Pairs) -> list[int]:
     beyond = [size for size in chosen if size > pairs.largest_size]
     if beyond:
         raise NotCountedError(
-            f"{beyond[0]} distractors cannot be drawn from a pool of {pairs.largest_size}: what "
-            "lies beyond the pool is a forecast by a model (forecast=True, --forecast)"
+            f"{counted(beyond[0], 'distractor')} cannot be drawn from a pool of "
+            f"{pairs.largest_size}: what lies beyond the pool is a forecast by a model "
+            "(forecast=True, --forecast)"
         )
     return chosen
 
@@ -349,6 +350,6 @@ def check_sizes(
     varies = evaluated & (pairs.mean_ranked(size) > least)
     if (varies & (least < int(name.cut(1 << 62) or 0))).any():
         raise NotCountedError(
-            f"{name} at {size} distractors: how many items a query ranks depends on which are "
-            "drawn, and fewer than k may be left: take divisor=k, or larger sizes"
+            f"{name} at {counted(size, 'distractor')}: how many items a query ranks depends on "
+            "which are drawn, and fewer than k may be left: take divisor=k, or larger sizes"
         )

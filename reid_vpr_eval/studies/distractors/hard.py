@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import AlignmentError, EvaluationWarning, NotCountedError, name_some
+from reid_vpr_eval.errors import (
+    AlignmentError,
+    EvaluationWarning,
+    NotCountedError,
+    counted,
+    name_some,
+)
 from reid_vpr_eval.metrics.compute import decreed, exact_mean, policy_of
 from reid_vpr_eval.metrics.expected import Expected
 from reid_vpr_eval.metrics.grammar import MetricName, parse
@@ -78,7 +84,8 @@ def within_own_strata(ranking: Ranking, values: Sequence[object]) -> Ranking:
     own = [str(value) for value in np.asarray(values).tolist()]
     if len(own) != ranking.n_query:
         raise AlignmentError(
-            f"{len(own)} values for {ranking.n_query} queries: the own stratum of each is needed"
+            f"{counted(len(own), 'value')} for {counted(ranking.n_query, 'query')}: the own "
+            "stratum of each is needed"
         )
     columns = {value: np.array([name == value or name.startswith(f"{value}/")
                                 for name in ranking.strata]) for value in set(own)}  # fmt: skip
@@ -91,8 +98,9 @@ def within_own_strata(ranking: Ranking, values: Sequence[object]) -> Ranking:
         )
     if lost:
         warnings.warn(
-            f"{lost} queries have values that no gallery row has ({name_some(absent)}): they have "
-            "no distractors of their own, and keep their positives alone",
+            f"{counted(lost, 'query has', 'queries have')} values that no gallery row has "
+            f"({name_some(absent)}): they have no distractors of their own, and keep their "
+            "positives alone",
             EvaluationWarning, stacklevel=2,
         )  # fmt: skip
     mask = np.stack([columns[value] for value in own])

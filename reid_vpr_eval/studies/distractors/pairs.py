@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import NotCountedError, name_some
+from reid_vpr_eval.errors import NotCountedError, counted, name_some
 from reid_vpr_eval.metrics.reading import Reading
 from reid_vpr_eval.ranking import Ranking
 from reid_vpr_eval.relevance.pairs import IGNORED, POSITIVE
@@ -216,10 +216,10 @@ class _Judged:
         if wanted == "error":
             first = int(np.flatnonzero(inside)[0])
             raise NotCountedError(
-                f"{int(inside.sum())} positives lie in the pool, so it holds more than distractors "
-                f"(the first: gallery row {ranking.item[first]} for query "
-                f"{ranking.query_of_pair[first]}). Take these rows out, or say what they are: "
-                "pool_positives='keep' (positives that are in the gallery at every size) or "
+                f"{counted(int(inside.sum()), 'positive lies', 'positives lie')} in the pool, so "
+                f"it holds more than distractors (the first: gallery row {ranking.item[first]} for "
+                f"query {ranking.query_of_pair[first]}). Take these rows out, or say what they "
+                "are: pool_positives='keep' (positives that are in the gallery at every size) or "
                 "'ignore' (--pool-positives)"
             )
         return _Judged(self.right | inside, self.base_negative, self.pool_negative)
@@ -240,9 +240,10 @@ def _check_depth(ranking: Ranking) -> None:
     short = limited & (ranking.n_unjudged.sum(axis=1) + judged < ranking.n_gallery_ranked)
     if short.any() or not ranking.found.all():
         raise NotCountedError(
-            f"the ranked lists of {int(max(short.sum(), 1))} queries end before the gallery does "
-            f"(queries {name_some(np.flatnonzero(short))}): what stands below is not known, so no "
-            "other gallery size can be computed; rank the whole gallery from features or a matrix"
+            f"the ranked lists of {counted(int(max(short.sum(), 1)), 'query')} end before the "
+            f"gallery does (queries {name_some(np.flatnonzero(short))}): what stands below is not "
+            "known, so no other gallery size can be computed; rank the whole gallery from features "
+            "or a matrix"
         )
 
 
