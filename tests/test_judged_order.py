@@ -26,7 +26,7 @@ def test_pairs_are_sorted_by_score_and_then_by_tie_order(
     kernels: Any = pytest.importorskip("reid_vpr_eval.ranking.kernels.compiled") if (
         form == "compiled") else plain
     monkeypatch.setattr(plain, "_LONG_LISTS", 0 if form == "list by list" else 1 << 30)
-    monkeypatch.setattr("reid_vpr_eval.ranking.judged._MANY_PAIRS", 1)
+    monkeypatch.setattr("reid_vpr_eval.ranking.judged._PAIRS_AT_ONCE", 100)
     rng = np.random.default_rng(distinct % 97)
     sizes = np.array([0, 70, 1, 0, 90, 260, 8, 0])
     offsets = np.r_[0, np.cumsum(sizes)]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.ranking.counts import best_first
-from reid_vpr_eval.ranking.judged import Groups, Judged
+from reid_vpr_eval.ranking.judged import Groups, Judged, in_blocks
 from reid_vpr_eval.ranking.kernels import plain
 from reid_vpr_eval.relevance.pairs import ranges
 
@@ -175,21 +175,29 @@ class Counter:
         return self._negatives.copy()
 
     def result(
-        self,
+        self, workers: int = 1
     ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
         """Return above, tied and tied_before of every pair, (n_pairs, S)."""
         start, of_pair = self._groups.start, self._groups.of_pair
-        n_strata, n_query = len(self._bins), len(start) - 1
-        query_of_group = np.repeat(np.arange(n_query), np.diff(start))
-        place = np.arange(len(query_of_group)) + query_of_group
-        last = start[query_of_group + 1] + query_of_group
-        counted = np.flatnonzero(of_pair >= 0)
-        group = of_pair[counted]
+        n_strata = len(self._bins)
         above, tied = (np.zeros((len(of_pair), n_strata), np.uint32) for _ in range(2))
-        for stratum in range(n_strata):
-            # Sum of the bins after each threshold: the total of the query less those up to it.
-            # (Sums of all queries may pass 2^32 and start at 0 again; their differences do not.)
-            running = np.cumsum(self._bins[stratum], dtype=np.uint32)
-            above[counted, stratum] = (running[last] - running[place])[group]
-            tied[counted, stratum] = self._tied[stratum, group]
+
+        def add_up(queries: slice, pairs: slice) -> None:
+            own = start[queries.start : queries.stop + 1]
+            query = np.repeat(np.arange(queries.start, queries.stop), np.diff(own))
+            place = np.arange(len(query)) + query - queries.start
+            last = start[query + 1] - own[0] + query - queries.start
+            counted = np.flatnonzero(of_pair[pairs] >= 0)
+            group = of_pair[pairs][counted] - own[0]
+            counted += pairs.start
+            bins = slice(own[0] + queries.start, own[-1] + queries.stop)
+            for stratum in range(n_strata):
+                # Sum of the bins after each threshold: the total of the query less those up to
+                # it. (Sums of all queries may pass 2^32 and start at 0 again; their differences
+                # do not.)
+                running = np.cumsum(self._bins[stratum, bins], dtype=np.uint32)
+                above[counted, stratum] = (running[last] - running[place])[group]
+                tied[counted, stratum] = self._tied[stratum, own[0] : own[-1]][group]
+
+        in_blocks(self._judged.offsets, add_up, workers)
         return above, tied, np.ascontiguousarray(self._before.T)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -17,10 +17,10 @@ from reid_vpr_eval.ranking.kernels import Kernels
 from reid_vpr_eval.relevance import Relevance
 from reid_vpr_eval.relevance.pairs import POSITIVE, build
 
-#: Judged pairs from which on several threads sort them.
-_MANY_PAIRS = 1 << 14
+#: Judged pairs that are worked on at once.
+_PAIRS_AT_ONCE = 1 << 17
 
-__all__ = ["Groups", "Judged", "join", "order_of"]
+__all__ = ["Groups", "Judged", "best_positive", "in_blocks", "join", "order_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,19 +96,55 @@ class Groups:
         score: npt.NDArray[np.float64],
         counted: npt.NDArray[np.bool_],
         ordered: npt.NDArray[np.int64],
+        workers: int = 1,
     ) -> Groups:
         """Group the counted pairs by query and score; `ordered` is that of :func:`order_of`."""
-        ends = judged.offsets[judged.query] + judged.offsets[judged.query + 1] - 1
-        ascending = ordered[ends - np.arange(len(ordered))]
-        ascending = ascending[counted[ascending]]
-        query, value = judged.query[ascending], score[ascending]
-        new = np.ones(len(ascending), bool)
-        new[1:] = (query[1:] != query[:-1]) | (value[1:] != value[:-1])
-        of_pair = np.full(len(judged.item), -1, np.int64)
-        of_pair[ascending] = np.cumsum(new) - 1
         n_query = len(judged.offsets) - 1
-        start = np.searchsorted(query[new], np.arange(n_query + 1))
-        return cls(start.astype(np.int64), value[new], of_pair)
+        of_pair = np.full(len(score), -1, np.int64)
+        start = np.zeros(n_query + 1, np.int64)
+        thresholds: dict[int, npt.NDArray[np.float64]] = {}
+
+        def group(queries: slice, pairs: slice) -> None:
+            falling = ordered[pairs]
+            falling = falling[counted[falling]]
+            query, value = judged.query[falling] - queries.start, score[falling]
+            new = np.ones(len(falling), bool)
+            new[1:] = (query[1:] != query[:-1]) | (value[1:] != value[:-1])
+            size = np.bincount(query[new], minlength=queries.stop - queries.start)
+            first = np.cumsum(size) - size
+            # those of a query are numbered by falling score so far, and are to be ascending
+            number = (2 * first + size)[query] - np.cumsum(new)
+            of_pair[falling] = number
+            start[queries.start + 1 : queries.stop + 1] = size
+            thresholds[queries.start] = found = np.empty(int(size.sum()))
+            found[number[new]] = value[new]
+
+        def shift(queries: slice, pairs: slice) -> None:
+            of_pair[pairs][of_pair[pairs] >= 0] += start[queries.start]
+
+        in_blocks(judged.offsets, group, workers)
+        np.cumsum(start, out=start)
+        in_blocks(judged.offsets, shift, workers)
+        ascending = [thresholds[begin] for begin in sorted(thresholds)]
+        return cls(start, np.concatenate(ascending or [np.empty(0)]), of_pair)
+
+
+def in_blocks(
+    offsets: npt.NDArray[np.int64], work: Callable[[slice, slice], None], workers: int
+) -> None:
+    """Do something for some queries and their pairs at a time, by several threads.
+
+    So many pairs are taken at once that what is made of them stays in the cache.
+    """
+    cuts = np.searchsorted(offsets, np.arange(0, offsets[-1], _PAIRS_AT_ONCE)[1:])
+    edges = np.unique(np.r_[0, cuts, len(offsets) - 1]).tolist()
+    blocks = [(slice(a, b), slice(int(offsets[a]), int(offsets[b]))) for a, b in pairwise(edges)]
+    if workers == 1 or len(blocks) <= 1:
+        for block in blocks:
+            work(*block)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(lambda block: work(*block), blocks))
 
 
 def join(
@@ -151,21 +187,17 @@ def order_of(
 
     The pairs of a query are sorted by falling score and then by tie order.
     """
-    offsets, n_query = judged.offsets, len(judged.offsets) - 1
+    offsets = judged.offsets
     ordered = np.empty(len(score), np.int64)
     order, group = (np.empty(len(score), np.int32) for _ in range(2))
 
-    def sort(queries: tuple[int, int]) -> None:
-        own = offsets[queries[0] : queries[1] + 1]
-        pairs = slice(own[0], own[-1])
-        found = kernels.ranked(score[pairs], tie[judged.item[pairs]], own - own[0])
-        np.add(found[0], own[0], out=ordered[pairs])
+    def sort(queries: slice, pairs: slice) -> None:
+        own = offsets[queries.start : queries.stop + 1] - pairs.start
+        found = kernels.ranked(score[pairs], tie[judged.item[pairs]], own)
+        np.add(found[0], pairs.start, out=ordered[pairs])
         order[pairs], group[pairs] = found[1:]
 
-    n_shares = workers if len(score) >= _MANY_PAIRS else 1
-    shares = np.searchsorted(offsets, np.linspace(0, len(score), n_shares + 1)[1:-1]).tolist()
-    with ThreadPoolExecutor(n_shares) as pool:
-        list(pool.map(sort, pairwise([0, *shares, n_query])))
+    in_blocks(offsets, sort, workers)
     return order, group, ordered
 
 

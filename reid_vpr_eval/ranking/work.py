@@ -158,7 +158,7 @@ class Task:
         counted = self._found
         if self.keep == "first":
             counted = best_positive(self.judged, self._order[2], self._effective)
-        return Groups.of(self.judged, self._score, counted, self._order[2])
+        return Groups.of(self.judged, self._score, counted, self._order[2], self.sizes.workers)
 
     @cached_property
     def _asking(self) -> npt.NDArray[np.bool_]:
@@ -190,7 +190,7 @@ class Task:
             self._count_tiles(self.source, counter, columns, finished)
             n_unjudged = self.layout.sizes(columns) - judged_sizes(self.judged, self.layout, part)
             n_unjudged[~asking.any(axis=1) & kept.any(axis=1)] = 0
-        above, tied, tied_before = counter.result()
+        above, tied, tied_before = counter.result(self.sizes.workers)
         return Counts(
             slices=np.array([part], np.int64), n_unjudged=n_unjudged, above=above, tied=tied,
             tied_before=tied_before, pairs_kept=self.pairs_kept,
