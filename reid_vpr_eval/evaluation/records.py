@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -17,19 +18,22 @@ _PACKAGES = ("reid_vpr_eval", "numpy", "scipy", "pandas")
 
 def environment(seconds: float) -> dict[str, Any]:
     """Return what a run was made with: versions, machine, time."""
-    versions = {}
-    for name in _PACKAGES:
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            versions[name] = "not installed"
     return {
-        "versions": versions,
+        "versions": {name: _version(name) for name in _PACKAGES},
         "python": platform.python_version(),
         "machine": platform.platform(),
         "seconds": round(seconds, 3),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+@cache
+def _version(name: str) -> str:
+    """Return the version of an installed package, which is looked for on disk only once."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def inputs_of(query: Samples, gallery: Samples, scores: Scores) -> dict[str, Any]:
