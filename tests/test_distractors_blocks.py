@@ -220,5 +220,5 @@ def test_bad_input() -> None:
     with pytest.raises(rve.NotCountedError, match="take divisor=k"):
         distractor_curve(World(1).ranking(), [1], ["P@9(divisor=min)"], unit="blocks")
     world.role[0, np.flatnonzero(world.stratum == "pool")[0]] = 1
-    with pytest.raises(rve.NotCountedError, match="lie in blocks of the pool"):
+    with pytest.raises(rve.NotCountedError, match="lies in blocks of the pool"):
         distractor_curve(world.ranking(), [0], base="base", pool="pool", unit="blocks")

@@ -360,7 +360,7 @@ def test_a_distance_has_the_same_bits_in_a_tile_and_alone(metric: str, dim: int)
     ("jensenshannon", [[0.0, 0.0], [1.0, 2.0], [1.0, -1.0]],
      r"2 vectors are zero or hold negative numbers \(rows 0, 2\)"),
     ("dice", [[1.0, 0.0], [0.5, 1.0]], r"1 vector holds numbers other than 0 and 1 \(rows 1\)"),
-    ("cityblock", [[1.0, np.nan]], r"NaN or infinite in 1 of 1 rows"),
+    ("cityblock", [[1.0, np.nan]], r"NaN or infinite in 1 of 1 row "),
     ("hamming", [[1.0]], r"query features have the type float64: .*np\.packbits"),
     ("hamming", np.ones((1, 1), np.int8), "type int8: hamming compares bits"),
     ("hamming", np.ones((1, 3), bool), "query vectors have 3 dimensions, gallery vectors 2"),

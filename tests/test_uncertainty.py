@@ -14,7 +14,7 @@ from scipy import stats
 
 import reid_vpr_eval as rve
 from benchmarks import coverage
-from reid_vpr_eval import dense, evaluation
+from reid_vpr_eval import dense
 from reid_vpr_eval.errors import FormatError, NotCountedError, ProtocolError
 from reid_vpr_eval.uncertainty import (
     Interval,
@@ -213,7 +213,7 @@ def test_a_run_in_any_order_has_the_same_intervals_and_one_in_blocks_too(
                           scores.take(order, np.arange(gallery.n)),
                           interval={"resamples": 200})  # fmt: skip
     assert dict(turned.intervals) == dict(first.intervals)
-    monkeypatch.setattr(evaluation, "_KEPT_PAIRS", 10)
+    monkeypatch.setattr("reid_vpr_eval.evaluation.gallery._KEPT_PAIRS", 10)
     monkeypatch.setattr(dense, "_PAIRS_AT_ONCE", 200)
     parts = rve.evaluate(protocol, query, gallery, scores, interval={"resamples": 200})
     assert parts.ranking is None
