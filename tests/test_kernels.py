@@ -50,6 +50,27 @@ def test_canonical_scores_are_the_same_bits(dim: int, dtype: type) -> None:
         assert np.array_equal(memory, unit)
 
 
+@pytest.mark.parametrize("metric", ["dot", "sqeuclidean"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dim", [128, 255, 256, 1024])
+def test_vectors_that_are_named_often_have_the_same_scores(
+    dim: int, dtype: type, metric: str
+) -> None:
+    """They are cut in pieces once; the order of additions stays."""
+    rng = np.random.default_rng(dim)
+    ours: npt.NDArray[Any] = (rng.normal(size=(5, dim)) * 2.0 ** rng.integers(-20, 20, dim)
+                              ).astype(dtype)  # fmt: skip
+    theirs = np.concatenate([ours[::2], rng.normal(size=(4, dim)).astype(dtype)])
+    row, column = (a.ravel() for a in np.meshgrid(range(len(ours)), range(len(theirs))))
+    literal = [oracles.canonical_score(ours[r], theirs[c], metric)
+               for r, c in zip(row, column, strict=True)]  # fmt: skip
+    for kernels in both():
+        found = kernels.pair_scores(ours, theirs, row, column,
+                                    squared_distance=metric == "sqeuclidean")  # fmt: skip
+        assert found.tolist() == literal
+        assert np.array_equal(np.signbit(found), np.signbit(literal))
+
+
 @pytest.mark.parametrize("kind", ["<f4", ">f4", "f8", "f2", "i1"])
 def test_some_rows_are_normalised_as_all_are(kind: str) -> None:
     """In one go, whatever the type, the order in memory and how often a row is named."""

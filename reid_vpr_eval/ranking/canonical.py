@@ -18,6 +18,10 @@ __all__ = ["component_type", "components", "norms", "pair_scores", "tree_sum", "
 
 _ELEMENTS_AT_ONCE = 1 << 17
 _SMALLEST_NORMAL = np.finfo(np.float64).smallest_normal
+_PIECE = 128  # numbers of vectors that are named often lie together in pieces of this size
+_OFTEN = 2  # pairs for each vector from which on that pays
+_MOST_IN_PIECES = 1 << 22
+_PIECES_AT_ONCE = 1 << 18  # fewer and larger steps: threads wait less for one another
 _NARROW = 32  # below this width columns are summed instead of rows
 
 _memory = threading.local()
@@ -131,8 +135,13 @@ def pair_scores(
     The dot product, or the negated squared distance: larger is better.
     """
     out = np.empty(len(row))
-    for part in _chunks(len(row), ours.shape[1]):
-        terms = _scratch(2, len(row[part]), ours.shape[1])
+    dim, n_vectors = ours.shape[1], len(ours) + len(theirs)
+    often = len(row) >= _OFTEN * n_vectors and n_vectors * dim <= _MOST_IN_PIECES
+    if often and dim >= 2 * _PIECE and dim & (dim - 1) == 0:
+        _add_pieces(_pieces(ours), _pieces(theirs), row, column, squared_distance, out)
+        return out
+    for part in _chunks(len(row), dim):
+        terms = _scratch(2, len(row[part]), dim)
         terms[...] = theirs[column[part]]
         first = row[part]
         left = ours[first[0]] if (first == first[0]).all() else ours[first]
@@ -146,12 +155,45 @@ def pair_scores(
     return out
 
 
+def _pieces(vectors: Array) -> npt.NDArray[np.float64]:
+    """Return vectors in pieces, (n_pieces, n, piece): the halves of all sums in one block each."""
+    n_pieces = vectors.shape[1] // _PIECE
+    cut = vectors.reshape(len(vectors), n_pieces, _PIECE).swapaxes(0, 1)
+    return cut.astype(np.float64, order="C")
+
+
+def _add_pieces(
+    ours: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64], row: Ints, column: Ints,
+    squared_distance: bool, out: npt.NDArray[np.float64],
+) -> None:  # fmt: skip
+    """Write the canonical scores of pairs of vectors that are cut in pieces."""
+    n_pieces = len(ours)
+    for part in _chunks(len(row), n_pieces * _PIECE, _PIECES_AT_ONCE):
+        shape = (n_pieces, len(row[part]), _PIECE)
+        terms, left = (_scratch(name, n_pieces * shape[1], _PIECE).reshape(shape)
+                       for name in (2, 3))  # fmt: skip
+        np.take(theirs, column[part], axis=1, out=terms, mode="clip")
+        np.take(ours, row[part], axis=1, out=left, mode="clip")
+        if squared_distance:
+            np.subtract(left, terms, out=terms)
+            terms *= terms
+        else:
+            terms *= left
+        width = n_pieces
+        while width > 1:
+            width //= 2
+            terms[:width] += terms[width : 2 * width]
+        out[part] = tree_sum(terms[0])
+    if squared_distance:
+        np.negative(out, out=out)
+
+
 def _power_of_two(part: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return, for each row, the power of two that brings its largest component near 1."""
     _, exponent = np.frexp(np.abs(part).max(axis=1))
     return np.asarray(np.ldexp(1.0, np.clip(-exponent, -1022, 1022)))
 
 
-def _chunks(n: int, dim: int) -> list[slice]:
-    step = max(1, _ELEMENTS_AT_ONCE // dim)
+def _chunks(n: int, dim: int, at_once: int = _ELEMENTS_AT_ONCE) -> list[slice]:
+    step = max(1, at_once // dim)
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]

@@ -107,6 +107,8 @@ def judged_sizes(
 ) -> npt.NDArray[np.int64]:
     """Count the judged items of each query by stratum, within the slice."""
     n_query, n_strata = layout.kept.shape
+    if n_strata == 1 and part == (0, len(layout.row_stratum)):
+        return np.diff(judged.offsets)[:, None]
     inside = (judged.item >= part[0]) & (judged.item < part[1])
     key = judged.query[inside] * n_strata + layout.row_stratum[judged.item[inside]]
     return np.bincount(key, minlength=n_query * n_strata).reshape(n_query, n_strata)

@@ -163,25 +163,26 @@ def place(
     lowest[has] = low[start[has]]
     part = None if edges is None else np.repeat(np.arange(n_parts), np.diff(edges))
     rows, columns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    alive = np.flatnonzero(best >= lowest) if axis == 0 else np.arange(len(scores))
     step = max(1, _SCORES_AT_ONCE // scores.shape[1]) if axis == 0 else len(scores)
-    alive = best >= lowest
-    for begin in range(0, len(scores), step):
-        block = scores[begin : begin + step]
-        lines = slice(begin, begin + len(block)) if axis == 0 else slice(0, n_lines)
-        if not alive[lines].any():
-            continue
-        row, column = _nonzero(block >= (lowest[lines, None] if axis == 0 else lowest))
-        line, value = row if axis == 0 else column, block[row, column]
-        own = slice(start[lines.start], start[lines.stop])
-        above = _above(low[own], start[lines.start : lines.stop + 1] - own.start, line, value)
-        doubtful = high[own][above - 1] >= value
+    for own in (alive[begin : begin + step] for begin in range(0, len(alive), step)):
+        lines = slice(own[0], own[-1] + 1) if axis == 0 else slice(0, n_lines)
+        block = scores[own[0] : own[-1] + 1]
+        if len(block) > len(own):
+            block = scores[own]
+        row, column = _nonzero(block >= (lowest[own, None] if axis == 0 else lowest))
+        value, row = block[row, column], own[row]
+        line = row - lines.start if axis == 0 else column
+        mine = slice(start[lines.start], start[lines.stop])
+        above = _above(low[mine], start[lines.start : lines.stop + 1] - mine.start, line, value)
+        doubtful = high[mine][above - 1] >= value
         sure = ~doubtful
+        counts = bins[:, mine.start + lines.start : mine.stop + lines.stop]
         bin_ = (above + line)[sure]
-        mine = bins[:, own.start + lines.start : own.stop + lines.stop]
         if part is not None:
-            bin_ += part[column[sure]] * mine.shape[1]
-        mine += np.bincount(bin_, minlength=mine.size).reshape(mine.shape)
-        rows.append(row[doubtful] + begin)
+            bin_ += part[column[sure]] * counts.shape[1]
+        counts += np.bincount(bin_, minlength=counts.size).reshape(counts.shape)
+        rows.append(row[doubtful])
         columns.append(column[doubtful])
     return Placed(bins, np.concatenate(rows), np.concatenate(columns), best)
 
