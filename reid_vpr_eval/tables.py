@@ -31,7 +31,9 @@ def csv_bytes(table: pd.DataFrame) -> bytes:
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object of a run folder."""
     if not path.is_file():
-        raise InputNotFoundError(f"{path.parent} is no run folder: it holds no {path.name}")
+        folder = path.parent
+        why = f"it holds no {path.name}" if folder.is_dir() else "there is no such folder"
+        raise InputNotFoundError(f"{folder} is no run folder: {why}")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:

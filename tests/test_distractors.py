@@ -319,6 +319,11 @@ def test_the_only_counted_positive_must_be_of_the_base() -> None:
     assert distractor_curve(ranking, [1], "CMC@1", base=["a", "b"], pool="c").value.tolist() == [1]
     with pytest.raises(rve.NotCountedError, match="outside the base"):
         distractor_curve(ranking, [1], "CMC@1", base="b", pool="c")
+    blocks = rve.rank(scores, relevance, strata=["c", "b", "b", "c"], blocks=[0, 1, 2, 3],
+                      keep="first")  # fmt: skip
+    with pytest.raises(rve.NotCountedError, match="outside the base"):
+        distractor_curve(blocks, [1], "CMC@1", base="b", pool="c", unit="blocks",
+                         pool_positives="ignore")  # fmt: skip
 
 
 def test_positives_in_the_pool_are_refused_kept_or_ignored() -> None:

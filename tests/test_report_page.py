@@ -153,6 +153,7 @@ def test_results_of_one_protocol_are_compared_and_share_figures(tmp_path: Path) 
     text = words(reader)
     assert "Comparison: Same label, leave one out" in text
     assert "two against one: mAP" in text
+    assert '<td class="letter">b</td><th scope="row">two</th>' in page.read_text()
     assert "Queries that changed most: two - one" in text
 
 

@@ -614,6 +614,18 @@ def test_features_that_do_not_fit_the_table(tmp_path: Path) -> None:
     done = shell.run(shell.paths[0])
     assert done.exit_code == 1
     assert "10 feature vectors, but" in done.stderr
+    assert "exchanged" not in done.stderr
+    (tmp_path / "q.csv").write_text("label\n" + "1\n" * 10)
+    np.save(tmp_path / "whole.npy", WHOLE[:10])
+    np.save(tmp_path / "ten.npy", WHOLE[:10])
+    done = shell.run(tmp_path / "ten.npy")
+    assert "has 20 gallery samples" in done.stderr
+    assert "are the two sides exchanged?" in done.stderr
+    (tmp_path / "q.csv").write_text((tmp_path / "g.csv").read_text())
+    np.save(tmp_path / "whole.npy", WHOLE)
+    vectors = cut(WHOLE, tmp_path, [], ".fvecs")[0]
+    done = CliRunner().invoke(app, ["run", str(tmp_path / "p.toml"), "--query", str(vectors)])
+    assert "holds vectors alone, and no samples: give it as features" in done.stderr
     done = shell.run(f"{tmp_path}/parts/none*.npy")
     assert done.exit_code == 1
     assert "no file fits this pattern" in done.stderr

@@ -17,6 +17,12 @@ from reid_vpr_eval.cli.base import app
 
 __all__ = ["app", "run"]
 
+#: The commands as --help lists them: what comes first when one works comes first.
+_ORDER = ("demo", "check", "run", "compare", "sweep", "report", "conventions", "encode")
+app.registered_commands.sort(
+    key=lambda one: _ORDER.index(one.name or getattr(one.callback, "__name__", ""))
+)
+
 
 def run() -> None:
     """Run the command line."""

@@ -26,6 +26,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     help="Evaluate re-identification, place recognition and other retrieval, exactly.",
+    epilog="Begin with `rve demo`, or with `rve protocols list` and then "
+    "`rve run PROTOCOL --query Q --gallery G`; each command has its own --help.",
 )
 
 

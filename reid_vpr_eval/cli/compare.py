@@ -44,7 +44,7 @@ class Pairs(StrEnum):
 def compare(
     runs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="RUN RUN ...",
+        typer.Argument(metavar="RUN",
                        help="run folders, the first is the baseline; NAME=RUN names one, and "
                        "NAME=RUN,RUN is one model with several runs (seeds, checkpoints)"),
     ] = None,
@@ -87,7 +87,7 @@ def compare(
     from reid_vpr_eval.studies.comparison.text import changed_table
 
     if len(runs or []) + len(group or []) < 2:
-        raise typer.BadParameter("name two runs at least", param_hint="RUN RUN")
+        raise typer.BadParameter("name two runs at least", param_hint="RUN")
     called, sources = _named([*(runs or []), *(group or [])], names)
     found = compare_runs(
         sources, metric or None, names=called, level=level, resamples=resamples, seed=seed,

@@ -100,7 +100,7 @@ QueryOption = Annotated[
 GalleryOption = Annotated[
     Path | None, typer.Option("--gallery", help="likewise; the query side again if left out")
 ]
-_SHARDS = ": a file, a folder of shards, a pattern, or a,b,c"
+_SHARDS = ": .npy, .fbin, .fvecs ...; folder, pattern, or a,b,c"
 QueryFeatures = Annotated[Path | None, typer.Option(help=f"features of the query side{_SHARDS}")]
 GalleryFeatures = Annotated[Path | None, typer.Option(help=f"those of the gallery side{_SHARDS}")]
 IntervalOption = Annotated[

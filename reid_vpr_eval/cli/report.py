@@ -26,7 +26,7 @@ class Choose(StrEnum):
 @app.command()
 @guarded
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="run folders")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="run folders")],
     out: Annotated[
         Path | None, typer.Option(help="folder to write; of one run, the run's own if left out")
     ] = None,

@@ -50,7 +50,7 @@ class PoolPositives(StrEnum):
 def sweep(
     sources: Annotated[
         list[str],
-        typer.Argument(metavar="RUN... | PROTOCOL",
+        typer.Argument(metavar="RUN|PROTOCOL",
                        help="run folders or their ranking.npz (several: one figure), or a "
                        "protocol with --query"),
     ],

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from reid_vpr_eval.errors import FormatError, InputNotFoundError, ReidVprEvalError
 from reid_vpr_eval.formats.spec import SideSpec
+from reid_vpr_eval.scores.files import SUFFIXES
 
 __all__ = [
     "FOLDER",
@@ -158,6 +159,11 @@ def find_reader(path: Path) -> Reader:
     head = b"" if path.is_dir() else _head(path)
     found = next((one for one in FORMATS.values() if suffix in one.suffixes), None)
     looks = _looks_like(head)
+    if found is None and suffix in SUFFIXES:
+        raise FormatError(
+            f"{path}: holds vectors alone, and no samples: give it as features "
+            "(--query-features, --gallery-features), and name a table of samples"
+        )
     if found is None:
         known = "; ".join(
             f"{one.name} ({', '.join(s for s in one.suffixes if s != FOLDER) or 'a folder'})"
@@ -177,8 +183,8 @@ def find_reader(path: Path) -> Reader:
 
 
 @contextmanager
-def located(path: Path) -> Iterator[None]:
-    """Put the name of the file in front of what is wrong with its content."""
+def located(path: Path | str) -> Iterator[None]:
+    """Put the name of the file, or of a side, in front of what is wrong with its content."""
     try:
         yield
     except ReidVprEvalError as error:

@@ -133,8 +133,8 @@ def read_sides(
     second = _load_other(first, gallery, gallery_spec)
     first, second = _with_ids(first, second)
     return (
-        _finish(first, "query", query_features),
-        _finish(second, "gallery", gallery_features),
+        _finish(first, "query", query_features, other=second.samples.n),
+        _finish(second, "gallery", gallery_features, other=first.samples.n),
     )
 
 
@@ -144,8 +144,9 @@ def _load(source: Source, spec: SideSpec, side: SideName) -> _Loaded:
         content = find_reader(path).read(path, side, spec)
         if not content.columns:
             raise FormatError(
-                f"{path}: holds features but no samples; give it as the {side} features, and name "
-                f"a table, list or folder with the samples as the {side}"
+                f"{path}: holds features but no samples; give it as the {side} features "
+                f"(--{side}-features), and name a table, list or folder with the samples as the "
+                f"{side}"
             )
     return _loaded(path, content, spec)
 
@@ -224,7 +225,10 @@ def _folders_differ(names: Sequence[str], others: Sequence[str]) -> bool:
     return "" not in folders[0] | folders[1] and not folders[0] & folders[1]
 
 
-def _finish(loaded: _Loaded, side: SideName, features_path: Source | None) -> Side:
+def _finish(
+    loaded: _Loaded, side: SideName, features_path: Source | None, *, other: int = -1
+) -> Side:
+    """Return a side with its features; `other` is how many samples the other side has."""
     with located(loaded.source):
         samples, rows = apply_spec(loaded.samples, loaded.spec, side=side)
     features: Vectors | None = loaded.content.features
@@ -233,7 +237,7 @@ def _finish(loaded: _Loaded, side: SideName, features_path: Source | None) -> Si
         where = Path(features_path).expanduser()
         features = read_features(where, side=side)
     if features is not None:
-        features = _rows_of(features, rows, loaded, where, side)
+        features = _rows_of(features, rows, loaded, where, side, other)
     samples = samples.without([_SET_ASIDE])
     return Side(samples, features, loaded.source, loaded.content.root, loaded.row_ids)
 
@@ -244,6 +248,7 @@ def _rows_of(
     loaded: _Loaded,
     where: Path,
     side: SideName,
+    other: int,
 ) -> Vectors:
     n_all, n_kept = loaded.samples.n, len(rows)
     if len(features) == n_kept:
@@ -251,7 +256,10 @@ def _rows_of(
     if len(features) == n_all:
         return rows_of(features, rows)
     kept = f" ({n_kept} of them kept by 'where')" if n_kept != n_all else ""
+    hint = ""
+    if len(features) == other:
+        hint = " (the other side has as many samples: are the two sides exchanged?)"
     raise AlignmentError(
         f"{where}: {counted(len(features), 'feature vector')}, but {loaded.source} has {n_all} "
-        f"{side} samples{kept}; there must be one vector a sample, in the same order"
+        f"{side} samples{kept}; there must be one vector a sample, in the same order{hint}"
     )

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.errors import AlignmentError, RelevanceError
+from reid_vpr_eval.formats.registry import located
 from reid_vpr_eval.relevance.pairs import ranges
 from reid_vpr_eval.samples import Samples
 
@@ -49,10 +50,15 @@ def codes(
 
     Raises
     ------
+    FormatError
+        If a side has no such column, or a value in it is missing; says which side.
     AlignmentError
         If one side holds integers and the other strings.
     """
-    ours, theirs = query.keys(column), gallery.keys(column)
+    with located("query side"):
+        ours = query.keys(column)
+    with located("gallery side"):
+        theirs = gallery.keys(column)
     if (ours.dtype.kind == "U") != (theirs.dtype.kind == "U"):
         named = {True: "strings", False: "integers"}
         raise AlignmentError(
