@@ -286,6 +286,7 @@ def market() -> dict[str, Any]:
     return {"query": query, "gallery": gallery, "vectors": vectors, **arrays}
 
 
+@pytest.mark.slow
 def test_market1501_has_its_published_counts(market: dict[str, Any]) -> None:
     scores = rve.Embeddings(*market["vectors"])
     result = rve.evaluate("market1501", market["query"], market["gallery"], scores)
