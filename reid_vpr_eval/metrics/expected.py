@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.stats import hypergeom
 
 from reid_vpr_eval.metrics.reading import Reading
 from reid_vpr_eval.metrics.views import Cut, Floats, Ints, OfGrade, OfRank, View, edges
@@ -172,6 +171,8 @@ class Expected(View):
     def _cut_through(
         self, place: int, t: int, slope: OfRank, offset: OfRank | None, earlier: float
     ) -> float:
+        from scipy.stats import hypergeom  # loads a second long
+
         group = self.reading
         n, r = int(group.items[place]), int(group.right[place])
         right_before = int(group.right_before[place])

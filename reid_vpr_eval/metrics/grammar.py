@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal, TypeAlias
 
 from reid_vpr_eval.errors import NotCountedError, ProtocolError
@@ -188,8 +189,11 @@ def parse(text: str | MetricName) -> MetricName:
         If the name is unknown or ambiguous, the cut-off is absent or out of place, or an
         option is unknown; says what is accepted.
     """
-    if isinstance(text, MetricName):
-        return text
+    return text if isinstance(text, MetricName) else _parsed(text)
+
+
+@cache
+def _parsed(text: str) -> MetricName:
     match = _DASHED.match(text) or _TEXT.match(text)
     if match is None:
         raise ProtocolError(f"{text!r} is no metric: NAME[@k][(option=value)] is needed")

@@ -9,20 +9,25 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.errors import ScoreError
 from reid_vpr_eval.ranking.tiles import Tile
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 __all__ = ["Buffers", "Sizes", "bytes_of", "n_cores", "run_all", "tiles_of"]
 
@@ -142,6 +147,14 @@ def tiles_of(
             for begin in range(0, n, step)] if n else []  # fmt: skip
 
 
+@lru_cache(maxsize=1)
+def blas_libraries(_n_modules: int) -> ThreadpoolController:
+    """Find the libraries whose threads are held; again only when modules were loaded since."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
 def run_all(
     jobs: Sequence[Job],
     work: Callable[[Job, Any], None],
@@ -160,11 +173,9 @@ def run_all(
             work(job, None)
             finished()
         return
-    from threadpoolctl import threadpool_limits
-
     n_workers = min(workers, len(jobs))
     with (
-        threadpool_limits(1, "blas"),
+        blas_libraries(len(sys.modules)).limit(limits=1, user_api="blas"),
         ThreadPoolExecutor(1) as reader,
         ThreadPoolExecutor(n_workers) as pool,
     ):
