@@ -101,7 +101,7 @@ def test_queries_are_read_in_blocks_as_all_at_once(
     ranking = rve.rank(world.scores(), world.relevance(), keep=keep)
     whole = Reading.of(ranking, graded=graded)
     for at_once in (1, 2, 7):
-        monkeypatch.setattr("reid_vpr_eval.metrics.reading._PAIRS_AT_ONCE", at_once)
+        monkeypatch.setattr("reid_vpr_eval.ranking.judged._PAIRS_AT_ONCE", at_once)
         part = Reading.of(ranking, graded=graded)
         for field in dataclasses.fields(Reading):
             ours, theirs = getattr(part, field.name), getattr(whole, field.name)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,7 @@ import numpy.typing as npt
 
 from reid_vpr_eval.errors import NotCountedError
 from reid_vpr_eval.ranking import Ranking
+from reid_vpr_eval.ranking.judged import in_blocks
 from reid_vpr_eval.ranking.passes import part_of
 from reid_vpr_eval.ranking.schedule import n_cores
 from reid_vpr_eval.relevance.pairs import IGNORED, POSITIVE
@@ -23,8 +22,6 @@ __all__ = ["Reading", "shared_readings"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-
-_PAIRS_AT_ONCE = 1 << 17
 
 _shared: ContextVar[dict[tuple[int, bool, bool], tuple[Ranking, Reading]] | None] = ContextVar(
     "_shared", default=None
@@ -89,17 +86,15 @@ class Reading:
     def _of(cls, ranking: Ranking, *, graded: bool, backwards: bool) -> Reading:
         """Read some queries at a time, which stay in the cache, by several threads."""
         ranking.check_complete()
-        cuts = np.arange(0, len(ranking.item), _PAIRS_AT_ONCE)[1:]
-        edges = np.unique(np.r_[0, np.searchsorted(ranking.offsets, cuts), ranking.n_query])
-        blocks = [slice(*edge) for edge in pairwise(edges.tolist())]
+        parts: dict[int, Reading] = {}
 
-        def read(queries: slice) -> Reading:
-            part = ranking if len(blocks) == 1 else part_of(ranking, queries)
-            return cls._of_some(part, graded=graded, backwards=backwards)
+        def read(queries: slice, _: slice) -> None:
+            whole = queries == slice(0, ranking.n_query)
+            part = ranking if whole else part_of(ranking, queries)
+            parts[queries.start] = cls._of_some(part, graded=graded, backwards=backwards)
 
-        with ThreadPoolExecutor(min(n_cores(), len(blocks))) as pool:
-            parts = list(pool.map(read, blocks))
-        return parts[0] if len(parts) == 1 else cls._joined(parts)
+        in_blocks(ranking.offsets, read, n_cores())
+        return parts[0] if len(parts) == 1 else cls._joined([parts[at] for at in sorted(parts)])
 
     @classmethod
     def _joined(cls, parts: Sequence[Reading]) -> Reading:

@@ -42,12 +42,9 @@ def unit(vectors: Array, out: Array | None = None, rows: Ints | None = None) -> 
     if vectors.dtype != np.float32 or not vectors.flags.c_contiguous:
         vectors = np.ascontiguousarray(vectors if rows is None else vectors[rows], np.float32)
         rows = None
-    n = len(vectors) if rows is None else len(rows)
-    made = np.empty((n, vectors.shape[1]), np.float32) if out is None else out
-    if rows is None:
-        scoring.unit(vectors, made)
-    else:
-        scoring.unit_of(vectors, rows, made)
+    named = np.arange(len(vectors)) if rows is None else rows
+    made = np.empty((len(named), vectors.shape[1]), np.float32) if out is None else out
+    scoring.unit(vectors, named, made)
     return made
 
 

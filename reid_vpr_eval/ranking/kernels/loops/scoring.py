@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from reid_vpr_eval.ranking.kernels.loops.jit import compiled
 
-__all__ = ["distances", "lengths", "products", "unit", "unit_of"]
+__all__ = ["distances", "lengths", "products", "unit"]
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
@@ -67,28 +67,15 @@ def lengths(vectors: Array, out: Array) -> None:  # pragma: no cover
 
 
 @compiled
-def _divide(vector: Array, length: float, out: Array) -> None:  # pragma: no cover
-    for i in range(len(vector)):
-        out[i] = np.float32(np.float64(vector[i]) / length)
-
-
-@compiled
-def unit(vectors: Array, out: Array) -> None:  # pragma: no cover
-    """Write each vector divided by its length."""
-    half = _half(vectors.shape[1])
-    terms = np.empty(half)
-    for k in range(len(out)):
-        _divide(vectors[k], _length(vectors[k], half, terms), out[k])
-
-
-@compiled
-def unit_of(vectors: Array, rows: Ints, out: Array) -> None:  # pragma: no cover
+def unit(vectors: Array, rows: Ints, out: Array) -> None:  # pragma: no cover
     """Write these rows of some vectors, divided by their lengths."""
     half = _half(vectors.shape[1])
     terms = np.empty(half)
-    for k in range(len(out)):
-        vector = vectors[rows[k]]
-        _divide(vector, _length(vector, half, terms), out[k])
+    for k in range(len(rows)):
+        given, made = vectors[rows[k]], out[k]
+        length = _length(given, half, terms)
+        for i in range(len(given)):
+            made[i] = np.float32(np.float64(given[i]) / length)
 
 
 @compiled
