@@ -100,7 +100,7 @@ def place(
     lowest = np.full(n_lines, np.inf, low.dtype)
     has = np.flatnonzero(np.diff(start))
     lowest[has] = low[start[has]]
-    table = np.empty(placing.BUCKETS * int(np.diff(start).max(initial=0)) + 2, np.int32)
+    table = np.empty(placing.BUCKETS * (int(np.diff(start).max(initial=0)) + 1) + 2, np.uint32)
     best = np.full(n_lines, -np.inf, scores.dtype)
     size = max(_FIRST_GUESS, scores.size // _SHARE_GUESSED)
     while True:
