@@ -154,6 +154,45 @@ def test_placing_equals_its_definition(
             assert placed.best.tolist() == tile.max(axis=1 - axis).tolist()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_thresholds", [1, 2, 9, 60, 500])
+@pytest.mark.parametrize("width", [0.0, 1e-3, 0.2])
+@pytest.mark.parametrize("spread", ["even", "outlier", "one", "crowd"])
+def test_long_rows_are_placed_as_by_definition(
+    dtype: Any, n_thresholds: int, width: float, spread: str
+) -> None:
+    """Rows where few, many and all scores count, among thresholds that lie in any way."""
+    rng = np.random.default_rng(n_thresholds)
+    tile = rng.normal(size=(6, 700)).astype(dtype)
+    tile[1] += 3
+    tile[2] -= 2.5
+    tile[:, ::9] = -np.inf
+    threshold = np.sort(rng.normal(size=(6, n_thresholds)).astype(dtype))
+    if spread == "outlier":
+        threshold[:, -1] += dtype(1e6)
+    elif spread == "one":
+        threshold = threshold * dtype(1e-6)
+    elif spread == "crowd":  # and scores that tie
+        threshold = np.sort(np.round(threshold * 8) / 8)
+        tile = np.round(tile * 8) / dtype(8)
+    start = np.arange(7) * n_thresholds
+    low, high = (threshold - dtype(width)).ravel(), (threshold + dtype(width)).ravel()
+    bins = np.zeros((6, n_thresholds + 1), int)
+    doubtful = set()
+    for line in range(6):
+        own = slice(start[line], start[line + 1])
+        value = tile[line][:, None]
+        inside = ((low[own] <= value) & (value <= high[own])).any(axis=1)
+        doubtful |= {(line, column) for column in np.flatnonzero(inside).tolist()}
+        above = (value > high[own]).sum(axis=1)[~inside]
+        bins[line] = np.bincount(above, minlength=n_thresholds + 1)
+    for kernels in both():
+        placed = kernels.place(tile, low, high, start)
+        assert np.array_equal(placed.bins[0].reshape(6, -1)[:, 1:], bins[:, 1:])
+        assert set(zip(placed.row.tolist(), placed.column.tolist(), strict=True)) == doubtful
+        assert len(placed.row) == len(doubtful)
+
+
 @pytest.mark.parametrize("at_once", [700, 1 << 16])
 @pytest.mark.parametrize("n_thresholds", [0, 3, 16])
 def test_parts_of_a_tile_are_placed_like_tiles(
@@ -192,12 +231,13 @@ def test_the_first_value_that_is_large_enough() -> None:
             assert found.tolist() == literal
 
 
-def test_thresholds_at_both_ends_of_the_numbers() -> None:
+@pytest.mark.parametrize("repeats", [1, 20])
+def test_thresholds_at_both_ends_of_the_numbers(repeats: int) -> None:
     """As where vectors that cannot be scored stand behind all others."""
     ends = np.finfo(np.float64)
     low = np.linspace(-1, 1, 20)
     low[0], low[-1] = ends.min, ends.max
-    tile = np.array([[ends.min, -1.0, -0.2, 0.3, 2.0, ends.max, -np.inf]])
+    tile = np.array([[ends.min, -1.0, -0.2, 0.3, 2.0, ends.max, -np.inf] * repeats])
     start = np.array([0, 20])
     bins, doubtful = literal_place(tile, low, low, start, 0)
     for kernels in both():
@@ -206,11 +246,13 @@ def test_thresholds_at_both_ends_of_the_numbers() -> None:
         assert set(zip(placed.row.tolist(), placed.column.tolist(), strict=True)) == doubtful
 
 
+@pytest.mark.parametrize("repeats", [1, 20])
 @pytest.mark.parametrize("step", [0.0, 5e-324, 1e-310, 1e-300, 1e300])
-def test_thresholds_that_are_near_or_far(step: float) -> None:
+def test_thresholds_that_are_near_or_far(step: float, repeats: int) -> None:
     """As for vectors scaled down to where numbers underflow."""
     low = np.arange(20) * step
-    tile = np.array([[-step, 0.0, 3 * step, 3.5 * step, 19 * step, 25 * step, 1.0, 1e-308]])
+    scores = [-step, 0.0, 3 * step, 3.5 * step, 19 * step, 25 * step, 1.0, 1e-308, -np.inf]
+    tile = np.array([scores * repeats])
     start = np.array([0, 20])
     bins, doubtful = literal_place(tile, low, low, start, 0)
     for kernels in both():
