@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import nullcontext
 from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 import reid_vpr_eval as rve
-from reid_vpr_eval.metrics.reading import Reading
+from reid_vpr_eval.metrics import compute
+from reid_vpr_eval.metrics.reading import Reading, shared_readings
 from reid_vpr_eval.ranking.judged import Judged, order_of
 from reid_vpr_eval.ranking.kernels import plain
 from reid_vpr_eval.ranking.schedule import Sizes
@@ -107,3 +109,24 @@ def test_queries_are_read_in_blocks_as_all_at_once(
             ours, theirs = getattr(part, field.name), getattr(whole, field.name)
             assert np.array_equal(ours, theirs), field.name
             assert np.asarray(ours).dtype == np.asarray(theirs).dtype
+
+
+@pytest.mark.parametrize("ties", ["expected", "optimistic", "pessimistic", "index", "reversed"])
+def test_metrics_are_computed_in_blocks_as_all_at_once(
+    ties: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Means, medians and the value of every query, to the bit."""
+    world = World(5)
+    ranking = rve.rank(world.scores(), world.relevance())
+    names = ["mAP", "CMC@1", "CMC@5", "mINP", "R-precision", "MAP@R", "NDCG@5", "MedR", "MeanR",
+             "mAP@3", "P@4", "MRR", "rsum"]  # fmt: skip
+    whole = compute(ranking, names, ties=ties)
+    for at_once in (1, 2, 7):
+        monkeypatch.setattr("reid_vpr_eval.ranking.judged._PAIRS_AT_ONCE", at_once)
+        with shared_readings() if at_once == 2 else nullcontext():
+            part = compute(ranking, names, ties=ties)
+            again = compute(ranking, names, ties=ties)
+        for found in (part, again):
+            assert dict(found) == dict(whole)
+            for name in names:
+                assert np.array_equal(found.per_query(name), whole.per_query(name), equal_nan=True)

@@ -5,30 +5,33 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from reid_vpr_eval.errors import NotCountedError, RelevanceError, name_some
+from reid_vpr_eval.errors import NotCountedError, name_some
 from reid_vpr_eval.metrics.expected import Expected
 from reid_vpr_eval.metrics.grammar import MetricName, parse
 from reid_vpr_eval.metrics.ordered import Ordered
+from reid_vpr_eval.metrics.policy import Missing, Policy, decreed, policy_of
 from reid_vpr_eval.metrics.pool import Pool
 from reid_vpr_eval.metrics.reading import Reading
-from reid_vpr_eval.metrics.views import Floats, View
+from reid_vpr_eval.metrics.views import Floats, Ints, View
 from reid_vpr_eval.ranking import Ranking, check_ranking
+from reid_vpr_eval.ranking.judged import in_blocks
+from reid_vpr_eval.ranking.passes import part_of
+from reid_vpr_eval.ranking.schedule import n_cores
 from reid_vpr_eval.relevance.pairs import NoPositive
 
 __all__ = [
-    "TIES", "MetricValues", "Values", "chance", "chance_values", "compute", "decreed", "exact_mean",
-    "policy_of", "rsum", "view_of",
+    "TIES", "MetricValues", "Values", "chance", "chance_values", "compute", "exact_mean", "rsum",
+    "view_of",
 ]  # fmt: skip
 
 #: How equal scores may be read.
 TIES = ("expected", "optimistic", "pessimistic", "index")
-
-Missing = Literal["error", "zero", "skip"]
 
 
 class MetricValues(Mapping[str, float]):
@@ -85,16 +88,6 @@ class Values(MetricValues):
         return self._per_query[canonical]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Policy:
-    """Which queries are in the mean, and which have a value by decree."""
-
-    evaluated: npt.NDArray[np.bool_]
-    zero: npt.NDArray[np.bool_]
-    one: npt.NDArray[np.bool_]
-    end: Floats
-
-
 def compute(
     ranking: Ranking,
     metrics: Sequence[str | MetricName] | str,
@@ -147,42 +140,84 @@ def compute(
     (0.5833, 0.0, 1.0)
     """
     names = [parse(name) for name in ([metrics] if isinstance(metrics, str) else metrics)]
-    view = view_of(ranking, ties)
-    policy = policy_of(ranking, view.reading, no_positive or ranking.no_positive, missing_query)
+    answers = _Answers.of(ranking, [n for n in names if n.metric.aggregate != "pooled"], ties)
+    policy = policy_of(ranking, answers, no_positive or ranking.no_positive, missing_query)
+    whole = cache(partial(view_of, ranking, ties))
     per_query: dict[str, Floats] = {}
     values: dict[str, float] = {}
     for name in names:
         if name.metric.aggregate == "pooled":
-            pool = Pool(ranking, view, policy.evaluated, ties)
+            pool = Pool(ranking, whole(), policy.evaluated, ties)
             values[str(name)] = float(name.apply(pool, ranking.n_gallery_ranked))
             continue
-        view.unknown[:] = False
-        found = name.apply(view, ranking.n_gallery_ranked)
-        _check_retrieved(name, view, policy, unretrieved)
+        found, unknown = answers.found[str(name)], answers.unknown[str(name)]
+        _check_retrieved(name, unknown & policy.evaluated & ~policy.zero, unretrieved)
         per_query[str(name)] = decreed(name, found, policy)
-        values[str(name)] = _aggregate(name, per_query[str(name)], view, policy)
+        values[str(name)] = _aggregate(name, per_query[str(name)], whole, policy)
     return Values(values, per_query, policy.evaluated)
 
 
-def view_of(ranking: Ranking, ties: str) -> View:
-    """Return the view of a ranking for one way of reading equal scores.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Answers:
+    """What metrics say of each query, before any policy.
+
+    `n_positive` and `size` are int64 arrays (n_query,); `found` holds an array of values for
+    each metric, `unknown` where they depend on positives that were not returned.
+    """
+
+    n_positive: Ints
+    size: Ints
+    found: dict[str, Floats]
+    unknown: dict[str, npt.NDArray[np.bool_]]
+
+    @classmethod
+    def of(cls, ranking: Ranking, names: Sequence[MetricName], ties: str) -> _Answers:
+        """Ask some queries at a time, whose answers stay in the cache, by several threads."""
+        check_ranking(ranking)
+        _check_ties(ties)
+        ranking.check_complete()
+        n, n_ranked = ranking.n_query, ranking.n_gallery_ranked
+        n_positive, size = np.empty((2, n), np.int64)
+        made = cls(n_positive, size, {str(name): np.empty(n) for name in names},
+                   {str(name): np.empty(n, bool) for name in names})  # fmt: skip
+
+        def ask(queries: slice, _: slice) -> None:
+            view = view_of(ranking, ties, queries)
+            made.n_positive[queries], made.size[queries] = view.n_positive, view.size
+            for name in names:
+                view.unknown[:] = False
+                made.found[str(name)][queries] = name.apply(view, n_ranked)
+                made.unknown[str(name)][queries] = view.unknown
+
+        in_blocks(ranking.offsets, ask, n_cores())
+        return made
+
+
+def view_of(ranking: Ranking, ties: str, queries: slice | None = None) -> View:
+    """Return the view of a ranking, or of some of its queries, for one way of reading equal scores.
 
     Besides the four of `TIES` there is "reversed": the tie order from its end.
     """
     check_ranking(ranking)
-    if ties not in (*TIES, "reversed"):
-        raise NotCountedError(f"ties = {ties!r}: one of {', '.join(TIES)} is needed")
+    _check_ties(ties)
     backwards = ties == "reversed"
 
     def graded() -> Reading:
-        return Reading.of(ranking, graded=True, backwards=backwards)
+        return Reading.of(ranking, graded=True, backwards=backwards, queries=queries)
 
     def grouped(column: str) -> View:
         _check_group(ranking, column)
-        reading = Reading.of_groups(ranking, backwards=backwards)
+        asked = ranking if queries is None else part_of(ranking, queries)
+        reading = Reading.of_groups(asked, backwards=backwards)
         return _make_view(ties, reading, lambda: reading)
 
-    return _make_view(ties, Reading.of(ranking, backwards=backwards), graded, grouped)
+    reading = Reading.of(ranking, backwards=backwards, queries=queries)
+    return _make_view(ties, reading, graded, grouped)
+
+
+def _check_ties(ties: str) -> None:
+    if ties not in (*TIES, "reversed"):
+        raise NotCountedError(f"ties = {ties!r}: one of {', '.join(TIES)} is needed")
 
 
 def _make_view(
@@ -243,7 +278,7 @@ def chance_values(
     for name in map(parse, metrics):
         found = name.apply(view, ranking.n_gallery_ranked)
         per_query[str(name)] = decreed(name, found, policy)
-        values[str(name)] = _aggregate(name, per_query[str(name)], view, policy)
+        values[str(name)] = _aggregate(name, per_query[str(name)], lambda: view, policy)
     return Values(values, per_query, policy.evaluated)
 
 
@@ -257,45 +292,9 @@ def rsum(first: Mapping[str, float], second: Mapping[str, float]) -> float:
     return 100 * math.fsum(side[f"CMC@{k}"] for side in (first, second) for k in (1, 5, 10))
 
 
-def policy_of(
-    ranking: Ranking, reading: Reading, no_positive: NoPositive, missing_query: Missing
-) -> Policy:
-    """Return which queries are in a mean, and which have a value by decree."""
-    if no_positive not in ("skip", "zero", "one", "error"):
-        raise NotCountedError(
-            f"no_positive = {no_positive!r}: one of skip, zero, one, error is needed"
-        )
-    lone = reading.n_positive == 0
-    absent = (ranking.depth == 0) & ~lone
-    if lone.any() and no_positive == "error":
-        raise RelevanceError(
-            f"{int(lone.sum())} of {len(lone)} queries have no positive (queries "
-            f"{name_some(np.flatnonzero(lone))}) and no_positive is 'error'"
-        )
-    if absent.any() and missing_query == "error":
-        raise NotCountedError(
-            f"nothing was returned for {int(absent.sum())} queries (queries "
-            f"{name_some(np.flatnonzero(absent))}): pass missing_query='zero' or 'skip' to say "
-            "what they score"
-        )
-    evaluated = np.ones(len(lone), bool)
-    if no_positive == "skip":
-        evaluated &= ~lone
-    if missing_query == "skip":
-        evaluated &= ~absent
-    if not evaluated.any():
-        reason = f" ({ranking.note})" if ranking.note else ""
-        raise RelevanceError(
-            f"none of the {len(lone)} queries can be evaluated: none has a positive{reason}"
-        )
-    zero = absent | (lone if no_positive == "zero" else False)
-    # One past the end; where nothing was returned, past the end of the gallery.
-    end = np.where(ranking.depth == 0, ranking.n_gallery_ranked, reading.size) + 1.0
-    return Policy(evaluated, np.asarray(zero), lone & (no_positive == "one"), end)
-
-
-def _check_retrieved(name: MetricName, view: View, policy: Policy, unretrieved: str) -> None:
-    unknown = view.unknown & policy.evaluated & ~policy.zero
+def _check_retrieved(
+    name: MetricName, unknown: npt.NDArray[np.bool_], unretrieved: str
+) -> None:
     if unretrieved not in ("error", "zero"):
         raise NotCountedError(f"unretrieved = {unretrieved!r}: one of error, zero is needed")
     if unknown.any() and unretrieved == "error":
@@ -306,17 +305,11 @@ def _check_retrieved(name: MetricName, view: View, policy: Policy, unretrieved: 
         )
 
 
-def decreed(name: MetricName, found: Floats, policy: Policy) -> Floats:
-    """Put in what the policies decree."""
-    is_rank = name.metric.is_rank
-    values = np.where(policy.zero, policy.end if is_rank else 0.0, found)
-    values = np.where(policy.one, 1.0, values)
-    return np.where(policy.evaluated, values, np.nan)
-
-
-def _aggregate(name: MetricName, values: Floats, view: View, policy: Policy) -> float:
+def _aggregate(
+    name: MetricName, values: Floats, view: Callable[[], View], policy: Policy
+) -> float:
     if name.metric.aggregate == "median":
-        return _median_rank(view, policy, name.every_option["form"])
+        return _median_rank(view(), policy, name.every_option["form"])
     return exact_mean(values[policy.evaluated])
 
 

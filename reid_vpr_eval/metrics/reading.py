@@ -23,7 +23,8 @@ __all__ = ["Reading", "shared_readings"]
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-_shared: ContextVar[dict[tuple[int, bool, bool], tuple[Ranking, Reading]] | None] = ContextVar(
+_Key = tuple[int, bool, bool, tuple[int, int] | None]
+_shared: ContextVar[dict[_Key, tuple[Ranking, Reading]] | None] = ContextVar(
     "_shared", default=None
 )
 
@@ -67,17 +68,27 @@ class Reading:
     only_first: bool
 
     @classmethod
-    def of(cls, ranking: Ranking, *, graded: bool = False, backwards: bool = False) -> Reading:
-        """Read a complete ranking.
+    def of(
+        cls, ranking: Ranking, *, graded: bool = False, backwards: bool = False,
+        queries: slice | None = None,
+    ) -> Reading:  # fmt: skip
+        """Read a complete ranking, or what it says of some consecutive queries.
 
         With `graded` every item of a grade above 0 counts, whatever grade makes a positive.
         With `backwards` the tie order is reversed.
         """
+        if queries == slice(0, ranking.n_query):
+            queries = None
         known = _shared.get()
-        key = (id(ranking), graded, backwards)
+        some = None if queries is None else (queries.start, queries.stop)
+        key = (id(ranking), graded, backwards, some)
         if known is not None and key in known:
             return known[key][1]
-        made = cls._of(ranking, graded=graded, backwards=backwards)
+        if queries is None:
+            made = cls._of(ranking, graded=graded, backwards=backwards)
+        else:
+            ranking.check_complete()
+            made = cls._of_some(part_of(ranking, queries), graded=graded, backwards=backwards)
         if known is not None:  # the ranking is kept too, so that no other gets its id
             known[key] = (ranking, made)
         return made
@@ -89,8 +100,7 @@ class Reading:
         parts: dict[int, Reading] = {}
 
         def read(queries: slice, _: slice) -> None:
-            whole = queries == slice(0, ranking.n_query)
-            part = ranking if whole else part_of(ranking, queries)
+            part = part_of(ranking, queries)
             parts[queries.start] = cls._of_some(part, graded=graded, backwards=backwards)
 
         in_blocks(ranking.offsets, read, n_cores())

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -144,7 +145,9 @@ def in_blocks(
             work(*block)
         return
     with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(lambda block: work(*block), blocks))
+        running = [pool.submit(copy_context().run, partial(work, *block)) for block in blocks]
+        for turn in running:
+            turn.result()
 
 
 def join(

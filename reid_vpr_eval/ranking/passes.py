@@ -58,6 +58,8 @@ def part_of(ranking: Ranking, queries: slice) -> Ranking:
 
     Histograms of blocks, and what is pooled over all queries, are those of the whole.
     """
+    if queries == slice(0, ranking.n_query):
+        return ranking
     own = ranking.offsets[queries.start : queries.stop + 1]
     pairs = slice(int(own[0]), int(own[-1]))
     taken: dict[str, Any] = {

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.errors import NotCountedError, counted, name_some
-from reid_vpr_eval.metrics.compute import decreed, exact_mean, policy_of
+from reid_vpr_eval.metrics.compute import exact_mean
 from reid_vpr_eval.metrics.grammar import MetricName, parse
+from reid_vpr_eval.metrics.policy import decreed, policy_of
 from reid_vpr_eval.ranking import Ranking, check_ranking
 from reid_vpr_eval.relevance.pairs import NoPositive
 from reid_vpr_eval.studies.distractors.bands import QueryBands

@@ -22,8 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.errors import NotCountedError
-from reid_vpr_eval.metrics.compute import decreed, exact_mean, policy_of
+from reid_vpr_eval.metrics.compute import exact_mean
 from reid_vpr_eval.metrics.grammar import MetricName, parse
+from reid_vpr_eval.metrics.policy import decreed, policy_of
 from reid_vpr_eval.ranking import Ranking
 from reid_vpr_eval.relevance.pairs import NoPositive
 from reid_vpr_eval.studies.distractors.drawn import Drawn, recorded

@@ -21,9 +21,10 @@ from reid_vpr_eval.errors import (
     counted,
     name_some,
 )
-from reid_vpr_eval.metrics.compute import decreed, exact_mean, policy_of
+from reid_vpr_eval.metrics.compute import exact_mean
 from reid_vpr_eval.metrics.expected import Expected
 from reid_vpr_eval.metrics.grammar import MetricName, parse
+from reid_vpr_eval.metrics.policy import decreed, policy_of
 from reid_vpr_eval.metrics.reading import Reading
 from reid_vpr_eval.ranking import Ranking
 from reid_vpr_eval.ranking.strata import PART
