@@ -25,7 +25,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 _WORK_OF_SLICE = 4e11
 _SMALLEST_SLICE = 4096
 #: Numbers of the judged pairs that are scored between two calls of `progress`.
-_WORK_OF_PIECE = 1 << 28
+_WORK_OF_PIECE = 1 << 30
 _MOST_PIECES = 100
 
 
@@ -83,6 +83,8 @@ class Here:
 
     def judged_scores(self, task: Task, progress: Progress | None) -> Floats:
         """Return the canonical score of each judged pair."""
+        if progress is None:
+            return task.judged_scores()
         numbers = len(task.judged.item) * getattr(task.scores, "dim", 1)
         pieces = pieces_of(task, min(-(-numbers // _WORK_OF_PIECE), _MOST_PIECES))
         found = ((piece, task.judged_scores(piece)) for piece in pieces)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reid_vpr_eval.ranking.counting import Counter
-from reid_vpr_eval.ranking.judged import Groups, Judged
+from reid_vpr_eval.ranking.judged import Groups, Judged, in_blocks
 from reid_vpr_eval.ranking.kernels import Kernels
 from reid_vpr_eval.ranking.sources import Rows, Source, TileScores
 from reid_vpr_eval.relevance.pairs import ranges
@@ -116,11 +116,17 @@ class Lines:
         known = self._bounds
         if known is not None and known[1] == kind and np.array_equal(known[0], margin):
             return known[2], known[3]
-        spread = np.repeat(margin, np.diff(self._start))
         rounded = widened if kind == np.float32 and margin.all() else downwards
-        low = rounded(self._threshold - spread, kind)
+        low, high = np.empty((2, len(self._threshold)), kind)
+
+        def bound(lines: slice, places: slice) -> None:
+            spread = np.repeat(margin[lines], np.diff(self._start[lines.start : lines.stop + 1]))
+            threshold = self._threshold[places]
+            low[places] = rounded(threshold - spread, kind)
+            np.negative(rounded(-(threshold + spread), kind), out=high[places])
+
+        in_blocks(self._start, bound, workers=1)
         np.maximum(low, np.finfo(kind).min, out=low)  # what is taken out of a tile is -inf
-        high = -rounded(-(self._threshold + spread), kind)
         self._bounds = (margin, kind, low, high)
         return low, high
 

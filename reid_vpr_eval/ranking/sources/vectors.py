@@ -139,7 +139,8 @@ def _by_items(query: Ints, item: Ints, at_once: int) -> list[Ints]:
     """Cut pairs into parts that name about `at_once` items each.
 
     Queries come in the order of their first item; one that seems to name the items of the query
-    before it is taken to add none.
+    before it is taken to add none, and so is one with items among those, where they lie close
+    together: all such name no more than twice as many items as the first one.
     """
     if not len(query):
         return []
@@ -154,8 +155,14 @@ def _by_items(query: Ints, item: Ints, at_once: int) -> list[Ints]:
     size = np.minimum(np.repeat(size, pieces) - done, at_once)
     pairs = ranges(begin, size)
     firsts = np.cumsum(size) - size
-    looks = np.stack([size, named[begin], np.add.reduceat(named[pairs], firsts)])
-    cost = np.where(np.r_[False, (looks[:, 1:] == looks[:, :-1]).all(axis=0)], 0, size)
+    least, most, total = (
+        of.reduceat(named[pairs], firsts) for of in (np.minimum, np.maximum, np.add)
+    )
+    looks = np.stack([size, named[begin], total])
+    known = (looks[:, 1:] == looks[:, :-1]).all(axis=0)
+    close = most[:-1] - least[:-1] < 2 * size[:-1]
+    known |= close & (least[1:] >= least[:-1]) & (most[1:] <= most[:-1])
+    cost = np.where(np.r_[False, known], 0, size)
     part = np.cumsum(cost) // at_once + np.cumsum(size) // _PAIRS_AT_ONCE
     cuts = firsts[np.flatnonzero(np.diff(part)) + 1]
     return np.split(pairs if order is None else order[pairs], cuts)
