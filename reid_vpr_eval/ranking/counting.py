@@ -47,6 +47,7 @@ class Counter:
         # One bin more than thresholds a query: bin k holds items above exactly k of them.
         self._bins = np.zeros((n_strata, n_groups + n_query), np.uint32)
         self._tied = np.zeros((n_strata, n_groups), np.uint32)
+        self._any_tied = False
         self._before = np.zeros((n_strata, len(judged.item)), np.uint32)
         self._judged = judged
         self._by_key: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None
@@ -103,6 +104,7 @@ class Counter:
         """Add items that tie with a threshold, and those that stand before its pairs."""
         if not len(group):
             return
+        self._any_tied = True
         _add_one(self._tied, stratum, group)
         size, n_groups = len(self._tie), len(self._groups.score)
         pair, pair_key = self._pairs_by_key()
@@ -123,7 +125,8 @@ class Counter:
         if self._by_key is None:
             of_pair = self._groups.of_pair
             pair = np.flatnonzero(of_pair >= 0)
-            key = of_pair[pair] * len(self._tie) + self._tie[self._judged.item[pair]]
+            tie = self._tie[self._judged.item[pair]]
+            key = of_pair[pair].astype(np.int64) * len(self._tie) + tie
             order = np.argsort(key, kind="stable")
             self._by_key = pair[order], key[order]
         return self._by_key
@@ -197,6 +200,8 @@ class Counter:
                 # do not.)
                 running = np.cumsum(self._bins[stratum, bins], dtype=np.uint32)
                 above[counted, stratum] = (running[last] - running[place])[group]
+                if not self._any_tied:
+                    continue  # memory that is not written to is not used
                 tied[counted, stratum] = self._tied[stratum, own[0] : own[-1]][group]
 
         in_blocks(self._judged.offsets, add_up, workers)

@@ -98,7 +98,6 @@ def _with_members(judged: Judged, codes: Ints, ranked: npt.NDArray[np.bool_]) ->
     n_query = len(judged.offsets) - 1
     return Judged(
         np.searchsorted(every, np.arange(n_query + 1) * n_gallery).astype(np.int64),
-        every // n_gallery,
         every % n_gallery,
         role,
         grade,

@@ -29,7 +29,6 @@ class Judged:
     """All judged pairs by query and gallery position, with the roles of the relevance."""
 
     offsets: npt.NDArray[np.int64]
-    query: npt.NDArray[np.int64]
     item: npt.NDArray[np.int64]
     role: npt.NDArray[np.int8]
     grade: npt.NDArray[np.float64]
@@ -39,8 +38,17 @@ class Judged:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
-    def mirrored(self) -> npt.NDArray[np.int64] | None:
-        """The place of the pair (j, i) for each pair (i, j), of the same items.
+    def query(self) -> npt.NDArray[np.int64]:
+        """The query of each pair; where there are very many, better asked for some queries."""
+        return self.query_of(slice(0, len(self.offsets) - 1))
+
+    def query_of(self, queries: slice) -> npt.NDArray[np.int64]:
+        """Return the query of each pair of consecutive queries."""
+        size = np.diff(self.offsets[queries.start : queries.stop + 1])
+        return np.repeat(np.arange(queries.start, queries.stop), size)
+
+    def mirror(self) -> npt.NDArray[np.int64] | None:
+        """Return the place of the pair (j, i) for each pair (i, j), of the same items.
 
         None if some pair is judged in one direction only.
         """
@@ -83,12 +91,12 @@ class Groups:
     """The distinct scores of each query's judged items, ascending: the thresholds.
 
     `start` (n_query + 1,) bounds the groups of each query, `score` is the threshold of each
-    group, `of_pair` the group of each pair (-1: not counted).
+    group, `of_pair` the group of each pair (-1: not counted), int32 where that holds them.
     """
 
     start: npt.NDArray[np.int64]
     score: npt.NDArray[np.float64]
-    of_pair: npt.NDArray[np.int64]
+    of_pair: npt.NDArray[Any]
 
     @classmethod
     def of(
@@ -96,19 +104,22 @@ class Groups:
         judged: Judged,
         score: npt.NDArray[np.float64],
         counted: npt.NDArray[np.bool_],
-        ordered: npt.NDArray[np.int64],
+        order: npt.NDArray[np.int32],
         workers: int = 1,
     ) -> Groups:
-        """Group the counted pairs by query and score; `ordered` is that of :func:`order_of`."""
+        """Group the counted pairs by query and score; `order` is that of :func:`order_of`."""
         n_query = len(judged.offsets) - 1
-        of_pair = np.full(len(score), -1, np.int64)
+        kind = np.int32 if len(score) < 2**31 else np.int64
+        of_pair: npt.NDArray[Any] = np.full(len(score), -1, kind)
         start = np.zeros(n_query + 1, np.int64)
         thresholds: dict[int, npt.NDArray[np.float64]] = {}
 
         def group(queries: slice, pairs: slice) -> None:
-            falling = ordered[pairs]
-            falling = falling[counted[falling]]
-            query, value = judged.query[falling] - queries.start, score[falling]
+            query = judged.query_of(queries)
+            falling = _sorted(order[pairs], judged.offsets[query] - pairs.start) + pairs.start
+            stays = counted[falling]
+            falling, query = falling[stays], query[stays] - queries.start
+            value = score[falling]
             new = np.ones(len(falling), bool)
             new[1:] = (query[1:] != query[:-1]) | (value[1:] != value[:-1])
             size = np.bincount(query[new], minlength=queries.stop - queries.start)
@@ -155,6 +166,8 @@ def join(
 ) -> Judged:
     """Join what every relevance judges; the roles are those of the first one."""
     n_query, n_gallery = relevance.n_query, relevance.n_gallery
+    if not others:
+        return Judged(relevance.offsets, relevance.item, relevance.role, relevance.grade)
     found = []
     for number, part in enumerate([relevance, *others]):
         if (part.n_query, part.n_gallery) != (n_query, n_gallery):
@@ -167,16 +180,11 @@ def join(
         if number:
             role, grade = np.zeros_like(role), np.zeros_like(grade)
         found.append((part.query_of_pair(), part.item, role, grade, own))
-    if len(found) == 1:
-        query, item, role, grade, _ = found[0]
-        return Judged(relevance.offsets, query, item, role, grade)
     dropped = np.zeros(n_gallery, bool) if count_ignored else relevance.ignored_gallery
     joined = build(
         n_query, n_gallery, found, ignored_gallery=dropped, no_positive=relevance.no_positive
     )
-    return Judged(
-        joined.offsets, joined.query_of_pair(), joined.item, joined.role, joined.grade
-    )
+    return Judged(joined.offsets, joined.item, joined.role, joined.grade)
 
 
 def order_of(
@@ -185,30 +193,38 @@ def order_of(
     tie: npt.NDArray[np.int64],
     kernels: Kernels,
     workers: int = 1,
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """Return each pair's place and tie group within its query, and the sorted pairs.
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Return each pair's place and tie group within its query.
 
     The pairs of a query are sorted by falling score and then by tie order.
     """
     offsets = judged.offsets
-    ordered = np.empty(len(score), np.int64)
     order, group = (np.empty(len(score), np.int32) for _ in range(2))
 
     def sort(queries: slice, pairs: slice) -> None:
         own = offsets[queries.start : queries.stop + 1] - pairs.start
         found = kernels.ranked(score[pairs], tie[judged.item[pairs]], own)
-        np.add(found[0], pairs.start, out=ordered[pairs])
         order[pairs], group[pairs] = found[1:]
 
     in_blocks(offsets, sort, workers)
-    return order, group, ordered
+    return order, group
+
+
+def _sorted(
+    order: npt.NDArray[np.int32], first: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Return pairs as they are sorted, query by query; `first` is the first one of the query."""
+    ordered = np.empty(len(order), np.int64)
+    ordered[first + order] = np.arange(len(order))
+    return ordered
 
 
 def best_positive(
-    judged: Judged, ordered: npt.NDArray[np.int64], effective: npt.NDArray[np.bool_]
+    judged: Judged, order: npt.NDArray[np.int32], effective: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.bool_]:
     """Mark the best positive pair of each query (of those that are `effective`)."""
     mask = np.zeros(len(judged.item), bool)
+    ordered = _sorted(order, judged.offsets[judged.query])
     positive = ordered[((judged.role == POSITIVE) & effective)[ordered]]
     query = judged.query[positive]
     first = np.ones(len(positive), bool)

@@ -43,7 +43,10 @@ Finished = Callable[[], None]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Task:
-    """All that counting needs; `score` is filled in by phase 1."""
+    """All that counting needs; phase 1 fills in `score`.
+
+    It also notes in `mirrored` whether every pair is judged in both directions.
+    """
 
     scores: Scores
     relevance: Relevance
@@ -59,6 +62,7 @@ class Task:
     memory: str | int
     workers: int | None
     score: Floats | None = None
+    mirrored: bool = False
 
     def __getstate__(self) -> dict[str, Any]:
         names = type(self).__dataclass_fields__
@@ -93,14 +97,14 @@ class Task:
         Where the pair (i, j) tells the score of (j, i), only one of the two is scored; `scored`
         fills in the other.
         """
-        query, item = self.judged.query, self.judged.item
+        query, item = self._pair_query, self.judged.item
         if part is not None:
             inside = (item >= part[0]) & (item < part[1])
             query, item = query[inside], item[inside]
         if self.source is None:
             assert isinstance(self.scores, RankedLists)  # noqa: S101 (narrows the type)
             return found_scores(self.scores, self.judged)
-        if self._mirror is not None:
+        if self._mirror is not None and self.lost is None:
             score = np.zeros(len(query))
             told = query <= item
             score[told] = self.source.pairs(query[told], item[told], self.sizes.workers)
@@ -113,17 +117,25 @@ class Task:
     def scored(self, score: Floats | None = None) -> Task:
         """Return the task with the scores of phase 1, computed here unless given."""
         score = self.judged_scores() if score is None else score
-        if self._mirror is not None:
-            other = np.flatnonzero(self.judged.query > self.judged.item)
+        if self._mirror is not None and self.lost is None:
+            other = np.flatnonzero(self._pair_query > self.judged.item)
             score[other] = score[self._mirror[other]]
-        return replace(self, score=score)
+        made = replace(self, score=score, mirrored=self._mirror is not None)
+        for name in ("_mirror", "_pair_query"):  # of no use from now on
+            self.__dict__.pop(name, None)
+        return made
 
     @cached_property
     def _mirror(self) -> Ints | None:
-        """Where the mirrored judged pairs are, if they have the same scores."""
-        if self.source is None or not self.source.symmetric or self.lost is not None:
+        """Where the mirrored judged pairs are, if both sides are the same items."""
+        if self.source is None or not self.source.symmetric:
             return None
-        return self.judged.mirrored
+        return self.judged.mirror()
+
+    @cached_property
+    def _pair_query(self) -> Ints:
+        """The query of each pair."""
+        return self.judged.query_of(slice(0, self.scores.n_query))
 
     # What follows from the scores
 
@@ -141,7 +153,7 @@ class Task:
         return kernels_for(0) if self.source is None else self.source.kernels
 
     @cached_property
-    def _order(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], Ints]:
+    def _order(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         return order_of(self.judged, self._score, self.tie, self._kernels, self.sizes.workers)
 
     @cached_property
@@ -157,8 +169,8 @@ class Task:
         """The thresholds."""
         counted = self._found
         if self.keep == "first":
-            counted = best_positive(self.judged, self._order[2], self._effective)
-        return Groups.of(self.judged, self._score, counted, self._order[2], self.sizes.workers)
+            counted = best_positive(self.judged, self._order[0], self._effective)
+        return Groups.of(self.judged, self._score, counted, self._order[0], self.sizes.workers)
 
     @cached_property
     def _asking(self) -> npt.NDArray[np.bool_]:
@@ -246,7 +258,7 @@ class Task:
             self.source is not None and self.source.symmetric
             and len(columns) == self.scores.n_query and len(self.layout.names) == 1
             and not self.pairs_kept and len(columns) > self.sizes.square
-            and self.judged.mirrored is not None
+            and self.mirrored
         )  # fmt: skip
 
     def _best_items(self, counter: Counter) -> dict[str, Any]:
@@ -265,7 +277,7 @@ class Task:
         if self.codes is None:
             return {}
         best = best_members(self.judged, self._order[0], self.codes, self._effective)
-        groups = Groups.of(self.judged, self._score, best, self._order[2])
+        groups = Groups.of(self.judged, self._score, best, self._order[0])
         counts = count_groups(self.source, self.judged, groups, self.codes, columns, self._asking,
                               self.layout.row_stratum, self.tie)  # fmt: skip
         return {"n_unjudged_groups": counts.n_unjudged, "group_above": counts.above,
@@ -283,7 +295,7 @@ class Task:
     def ranking(self, counts: Counts) -> Ranking:
         """Return the ranking that these counts make."""
         relevance, judged = self.relevance, self.judged
-        order, tie_group, _ = self._order
+        order, tie_group = self._order
         return Ranking(
             n_query=relevance.n_query, n_gallery=relevance.n_gallery, strata=self.layout.names,
             tie_order=self.tie_name, no_positive=relevance.no_positive, keep=self.keep,
