@@ -23,6 +23,7 @@ from reid_vpr_eval.ranking.sources import source_of
 from reid_vpr_eval.ranking.sources.base import SOURCES
 from reid_vpr_eval.scores import METRICS
 from test_engine import same
+from test_kernels import both
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -676,3 +677,31 @@ def test_long_doubles_beyond_float64_are_refused() -> None:
         rve.ScoreMatrix(huge, higher_is_better=True)
     with pytest.raises(rve.ScoreError, match="NaN or infinite"):
         rve.Embeddings(huge, huge)
+
+
+@pytest.mark.parametrize("in_view", [7, 40, 1 << 19])
+@pytest.mark.parametrize("at_once", [1, 30, 1 << 16])
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("order", ["by query", "mixed"])
+def test_pairs_have_the_same_scores_in_parts_of_any_size(
+    in_view: int, at_once: int, workers: int, order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Queries with the same items, with some of them, with others, and with a single one."""
+    monkeypatch.setattr("reid_vpr_eval.ranking.sources.vectors._PAIRS_IN_VIEW", in_view)
+    monkeypatch.setattr("reid_vpr_eval.ranking.sources.vectors._PAIRS_AT_ONCE", at_once)
+    monkeypatch.setattr("reid_vpr_eval.ranking.sources.vectors._NUMBERS_AT_ONCE", 48)
+    rng = np.random.default_rng(in_view + at_once)
+    vectors = rng.normal(size=(30, 6)).astype(np.float32)
+    items = [np.arange(3, 15), np.arange(3, 15), np.arange(5, 13), rng.permutation(30)[:20],
+             np.array([29]), np.arange(9, 15), np.array([3, 14])]  # fmt: skip
+    query = np.repeat(np.arange(len(items)), [len(own) for own in items])
+    item = np.concatenate(items)
+    if order == "mixed":
+        turn = rng.permutation(len(query))
+        query, item = query[turn], item[turn]
+    for kernels in both():
+        source = source_of(rve.Embeddings(vectors[:7], vectors), kernels)
+        found = source.pairs(query, item, workers)
+        unit = kernels.unit(vectors)
+        literal = kernels.pair_scores(unit[:7], unit, query, item, squared_distance=False)
+        assert np.array_equal(found, literal)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -18,6 +19,7 @@ __all__ = ["VectorSource", "names_of"]
 
 _NUMBERS_AT_ONCE = 1 << 21
 _PAIRS_AT_ONCE = 1 << 16
+_PAIRS_IN_VIEW = 1 << 19
 _SPARSE = 16  # positions among so many are sorted, others are marked
 
 SideName: TypeAlias = Literal["query", "gallery"]
@@ -85,7 +87,7 @@ class VectorSource(ABC):
             ours, theirs = self._prepare("query", rows), self._prepare("gallery", items)
             out[part] = self.exactly(ours, theirs, row, column)
 
-        parts = _by_items(query, item, max(1, _NUMBERS_AT_ONCE // self.dim))
+        parts = _parts(query, item, max(1, _NUMBERS_AT_ONCE // self.dim))
         if workers > 1 and len(query) * self.dim > _NUMBERS_AT_ONCE:
             with ThreadPoolExecutor(workers) as pool:
                 list(pool.map(score, parts))
@@ -133,6 +135,14 @@ def _distinct(positions: Ints) -> tuple[Ints, Ints]:
     named[near] = True
     place = np.cumsum(named) - 1
     return np.flatnonzero(named) + least, place[near]
+
+
+def _parts(query: Ints, item: Ints, at_once: int) -> Iterator[Ints]:
+    """Yield the pairs in parts, made from so many at a time that this needs little memory."""
+    for begin in range(0, len(query), _PAIRS_IN_VIEW):
+        some = slice(begin, begin + _PAIRS_IN_VIEW)
+        for part in _by_items(query[some], item[some], at_once):
+            yield part + begin
 
 
 def _by_items(query: Ints, item: Ints, at_once: int) -> list[Ints]:
