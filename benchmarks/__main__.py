@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.cases import CASES
-from benchmarks.plan import KERNELS, SECTIONS, Options, measure
+from benchmarks.plan import KERNELS, SECTIONS, Options, measure, updated
 from benchmarks.report import console, save
 
 _QUICK = 8
@@ -57,7 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rounds=1 if given.quick else given.rounds, workers=given.workers,
             kernels=given.kernels, cases=given.cases, sections=given.sections, peers=given.peers,
         )  # fmt: skip
-        record = known | measure(options, lambda line: print(line, file=sys.stderr, flush=True))
+        found = measure(options, lambda line: print(line, file=sys.stderr, flush=True))
+        record = updated(known, found)
     save(record, given.out)
     print(console(record))
     return 0

@@ -14,7 +14,7 @@ from benchmarks.children import job, seconds_to_import
 from benchmarks.measure import Spread
 from benchmarks.peers import CASES_OF, compare
 
-__all__ = ["KERNELS", "SECTIONS", "Options", "measure"]
+__all__ = ["KERNELS", "SECTIONS", "Options", "measure", "updated"]
 
 KERNELS = ("numpy", "numba")
 _VERSION = 1
@@ -83,6 +83,21 @@ def _each_case(options: Options, name: str, rounds: int, say: Say) -> Iterator[E
                 continue
             say(f"{name}: {case} with {kernels}")
             yield {**entry, **job(options.spec(name, case=case, rounds=rounds), kernels)}
+
+
+def updated(known: Entry, measured: Entry) -> Entry:
+    """Return a record with what was measured now in the place of what was known of the same.
+
+    Ratios and memory are known case by case, for each kind of loops; other sections as a whole.
+    """
+    record = {**known, **measured}
+    for name in ("ratios", "memory"):
+        if name in known and name in measured:
+            found = {(entry["case"], entry["kernels"]): entry
+                     for entry in (*known[name], *measured[name])}  # fmt: skip
+            order = [(case, kernels) for case in CASES for kernels in KERNELS]
+            record[name] = [found[key] for key in order if key in found]
+    return record
 
 
 def _ratios(options: Options, say: Say) -> Iterator[Entry]:

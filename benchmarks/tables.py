@@ -131,12 +131,17 @@ def _ratios(record: Entry) -> Table:
             _verdict(record, ratio["median"] <= entry["target"]),
         )  # fmt: skip
 
+    measured = [len(entry["seconds"]["ours"]) for entry in record.get("ratios", [])
+                if "skipped" not in entry]  # fmt: skip
+    rounds = str(min(measured, default=record["rounds"]))
+    if len(set(measured)) > 1:
+        rounds += f" to {max(measured)}"
     return Table(
         "Against the bare product",
         "The time of a whole evaluation (`rank` and `compute`, features in memory) over that of\n"
         "the float32 matrix product of the same queries with the same kept gallery rows, in the\n"
         "fastest form known: one BLAS thread a worker, tiles of 1024 × 4096, into memory at hand.\n"
-        f"Both in one process, in turn; the median of the ratios of {record['rounds']} rounds.\n"
+        f"Both in one process, in turn; the median of the ratios of {rounds} rounds.\n"
         "Below 1: the square of a leave-one-out is symmetric, and one half of it is enough.",
         header, _rows(record.get("ratios", []), len(header), _case, rest),
     )

@@ -482,6 +482,19 @@ class TestCommand:
         assert main(["--page", *out]) == 0
         assert (tmp_path / "performance.md").read_text(encoding="utf-8") == written
 
+    def test_cases_that_are_not_measured_again_are_kept(self) -> None:
+        known = {"ratios": [{"case": case, "kernels": kernels, "ratio": 1}
+                            for case in ("market", "places") for kernels in plan.KERNELS],
+                 "scaling": [1, 2], "rounds": 3}  # fmt: skip
+        again = {"case": "market", "kernels": "numba", "ratio": 2}
+        new = {"case": "large", "kernels": "numpy", "ratio": 3}
+        made = plan.updated(known, {"ratios": [again, new], "scaling": [3], "rounds": 5})
+        assert (made["scaling"], made["rounds"]) == ([3], 5)
+        assert sorted((e["case"], e["kernels"], e["ratio"]) for e in made["ratios"]) == [
+            ("large", "numpy", 3), ("market", "numba", 2), ("market", "numpy", 1),
+            ("places", "numba", 1), ("places", "numpy", 1),
+        ]  # fmt: skip
+
     @pytest.mark.slow
     def test_a_quick_run_measures_everything(self, tmp_path: Path) -> None:
         command = [sys.executable, "-m", "benchmarks", "--quick", "--cases", "market",
