@@ -67,14 +67,19 @@ def _ratios(record: Entry) -> Figure | None:
     axes.axvline(1, color=MUTED, linewidth=1)
     axes.set_yticks(range(len(cases)), [CASES[name].title for name in cases])
     axes.invert_yaxis()
+    _scale_in_times(axes)
+    axes.set_xlabel("whole evaluation, in times of the bare float32 product")
+    figure.legend(loc="outside lower center", frameon=False, ncols=4)
+    return figure
+
+
+def _scale_in_times(axes: Axes) -> None:
+    """Give the horizontal axis a logarithmic scale with plain numbers."""
     axes.set_xscale("log")
     low, high = axes.get_xlim()
     ticks = [tick for tick in _TIMES if low <= tick <= high]
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.set_xticks([], minor=True)
-    axes.set_xlabel("whole evaluation, in times of the bare float32 product")
-    figure.legend(loc="outside lower center", frameon=False, ncols=4)
-    return figure
 
 
 def _scaling(record: Entry) -> Figure | None:
@@ -105,10 +110,11 @@ def _peers(record: Entry) -> Figure | None:
     names = [f"{entry['case']}: {entry['peer']}" for entry in entries]
     colors = [SERIES[list(CASES).index(entry["case"]) % len(SERIES)] for entry in entries]
     bars = axes.barh(names, [entry["ratio"]["median"] for entry in entries], color=colors)
-    axes.bar_label(bars, fmt="%.1f", padding=3)
     axes.axvline(1, color=MUTED, linewidth=1)
+    for label in axes.bar_label(bars, fmt="%.1f", padding=3):
+        label.set_bbox({"facecolor": axes.get_facecolor(), "edgecolor": "none", "pad": 1})
     axes.invert_yaxis()
-    axes.set_xscale("log")
     axes.margins(x=0.15)
+    _scale_in_times(axes)
     axes.set_xlabel("seconds, in times of this package's")
     return figure
