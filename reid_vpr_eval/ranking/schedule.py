@@ -38,7 +38,7 @@ _ROWS, _COLUMNS, _SQUARE = 1024, 4096, 2048
 _LONG_VECTOR = 2048
 _SMALLEST, _SMALLEST_SHARE = 16, 1024
 _BYTES_OF_SCORE = 14  # a score, a piece of it, whether it passes, and its place if it does
-_BYTES_OF_PAIR = 40
+_BYTES_OF_PAIR = 50  # what is kept of a judged pair while it is counted
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
 

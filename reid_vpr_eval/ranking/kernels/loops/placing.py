@@ -134,6 +134,25 @@ def _fill_table(
 
 
 @compiled
+def _open_table(
+    table: Numbers, of_low: npt.NDArray[np.int32], of_high: npt.NDArray[np.int32], lower: Array,
+    upper: Array, n_scores: int,
+) -> tuple[Any, int]:  # pragma: no cover  # fmt: skip
+    """Fill the table for the bounds of a row; return buckets per unit of score, and the last one.
+
+    `of_low` and `of_high` are memory for the buckets of the bounds.
+    """
+    n = len(lower)
+    n_buckets = max(min(BUCKETS * n, n_scores // _SCORES_OF_BUCKET), 2 * n, BUCKETS)
+    width = upper[-1] - lower[0]
+    scale = np.float32(max(min((n_buckets - 3) / np.float64(width), _STEEPEST), _FLATTEST))
+    _buckets_of(lower, lower[0], scale, n_buckets - 1, of_low[:n])
+    _buckets_of(upper, lower[0], scale, n_buckets - 1, of_high[:n])
+    _fill_table(table, n_buckets, of_low[:n].view(np.uint32), of_high[:n].view(np.uint32))
+    return scale, n_buckets - 1
+
+
+@compiled
 def _above(low: Array, begin: Any, end: Any, value: float) -> Any:  # pragma: no cover
     """Return how many of ascending bounds are at most a value, from `begin` on or after it.
 
@@ -174,14 +193,8 @@ def place_rows(
         best[i] = _largest(mine)
         if begin == end or best[i] < floor:
             continue
-        n = end - begin
         lower, upper = low[begin:end], high[begin:end]
-        n_buckets = max(min(BUCKETS * n, len(mine) // _SCORES_OF_BUCKET), 2 * n, BUCKETS)
-        width = upper[-1] - lower[0]
-        scale = np.float32(max(min((n_buckets - 3) / np.float64(width), _STEEPEST), _FLATTEST))
-        _buckets_of(lower, lower[0], scale, n_buckets - 1, of_low[:n])
-        _buckets_of(upper, lower[0], scale, n_buckets - 1, of_high[:n])
-        _fill_table(table, n_buckets, of_low[:n].view(np.uint32), of_high[:n].view(np.uint32))
+        scale, top = _open_table(table, of_low, of_high, lower, upper, len(mine))
         for part in range(len(edges) - 1):
             counts = bins[part, begin + i : end + i + 1]
             for first in range(edges[part], edges[part + 1], _STRETCH):
@@ -189,7 +202,7 @@ def place_rows(
                 n_reaching = _n_reaching_one(some, floor)
                 if not n_reaching:
                     continue
-                _buckets_of(some, lower[0], scale, n_buckets - 1, of_score)
+                _buckets_of(some, lower[0], scale, top, of_score)
                 n_held = _ONE - _ONE
                 if n_reaching < _SOME:
                     for j in range(len(some)):
