@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from benchmarks.cases import CASES
 from reid_vpr_eval.report.figures.style import GRID, INK, MUTED, SERIES, figure_bytes
@@ -16,7 +16,7 @@ __all__ = ["figures"]
 
 Entry = Mapping[str, Any]
 
-#: Ticks of ratios.
+#: Ticks of ratios and seconds.
 _TIMES = (0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 
 
@@ -67,19 +67,20 @@ def _ratios(record: Entry) -> Figure | None:
     axes.axvline(1, color=MUTED, linewidth=1)
     axes.set_yticks(range(len(cases)), [CASES[name].title for name in cases])
     axes.invert_yaxis()
-    _scale_in_times(axes)
+    _plain_log(axes, "x")
     axes.set_xlabel("whole evaluation, in times of the bare float32 product")
     figure.legend(loc="outside lower center", frameon=False, ncols=4)
     return figure
 
 
-def _scale_in_times(axes: Axes) -> None:
-    """Give the horizontal axis a logarithmic scale with plain numbers."""
-    axes.set_xscale("log")
-    low, high = axes.get_xlim()
-    ticks = [tick for tick in _TIMES if low <= tick <= high]
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.set_xticks([], minor=True)
+def _plain_log(axes: Axes, direction: Literal["x", "y"], ticks: Sequence[float] = _TIMES) -> None:
+    """Give an axis a logarithmic scale with plain numbers."""
+    axes.set(**{f"{direction}scale": "log"})
+    axis = axes.xaxis if direction == "x" else axes.yaxis
+    low, high = sorted(axis.get_view_interval())
+    shown = [tick for tick in ticks if low <= tick <= high]
+    axis.set_ticks(shown, [f"{tick:,g}" if tick < 1000 else f"{tick:,.0f}" for tick in shown])
+    axis.set_ticks([], minor=True)
 
 
 def _scaling(record: Entry) -> Figure | None:
@@ -92,8 +93,10 @@ def _scaling(record: Entry) -> Figure | None:
     for number, (name, label) in enumerate({"ours": "whole evaluation",
                                             "product": "bare product"}.items()):  # fmt: skip
         seconds = [sorted(entry["seconds"][name]) for entry in entries]
-        axes.loglog(sizes, [times[len(times) // 2] for times in seconds], "os"[number] + "-",
+        axes.plot(sizes, [times[len(times) // 2] for times in seconds], "os"[number] + "-",
                     color=SERIES[number], label=label)  # fmt: skip
+    _plain_log(axes, "x", sizes)
+    _plain_log(axes, "y")
     one = entries[0]
     axes.set_xlabel(f"gallery ({one['n_query']:,} queries, D = {one['dim']:,})")
     axes.set_ylabel("seconds")
@@ -115,6 +118,6 @@ def _peers(record: Entry) -> Figure | None:
         label.set_bbox({"facecolor": axes.get_facecolor(), "edgecolor": "none", "pad": 1})
     axes.invert_yaxis()
     axes.margins(x=0.15)
-    _scale_in_times(axes)
+    _plain_log(axes, "x")
     axes.set_xlabel("seconds, in times of this package's")
     return figure
